@@ -1,0 +1,220 @@
+"""Encoders: from what comes in at each event to a vector of the model's width.
+
+An encoder's instance holds its settings; its parameters are passed in.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import Tracer
+from jaxtyping import Array, DTypeLike, Float, Integer, PRNGKeyArray, Shaped
+
+from s7 import checks
+from s7.contractions import linear
+from s7.events.tokens import vocabulary
+from s7.transitions import Parameters
+
+
+class Encoder(ABC):
+    """What every encoder has."""
+
+    @property
+    @abstractmethod
+    def event_shape(self) -> tuple[int, ...]:
+        """The shape of what comes in at one event."""
+
+    @abstractmethod
+    def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+        """Its parameters."""
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, inputs: Shaped[Array, "L ..."]) -> Float[Array, "L H"]:
+        """The vectors at each event."""
+
+    def admit(self, inputs: Array, dtype: DTypeLike, mask: Array | None) -> Array:
+        """The inputs in the type to compute with, checked, with nothing left in the padding."""
+        inputs = jnp.asarray(inputs, dtype)
+        expected = ("length", *self.event_shape)
+        if inputs.ndim != len(expected) or inputs.shape[1:] != self.event_shape:
+            wanted = f"({', '.join(map(str, expected))})"
+            raise ValueError(f"inputs have shape {inputs.shape}, expected {wanted}; jax.vmap batches")
+        inputs = checks.finite(inputs, "inputs", mask)
+        if mask is None:
+            return inputs
+        return jnp.where(mask.reshape(-1, *(1 for _ in self.event_shape)), inputs, 0)
+
+    def table(self, parameters: Parameters) -> Float[Array, "V H"] | None:
+        """All that can come out, one row for each token; None where what comes in is not a token."""
+        return None
+
+
+class _TokenReader(Encoder):
+    """Encoders that read whole numbers, 0 to `size` - 1."""
+
+    event_shape = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many tokens there are."""
+
+    def admit(self, inputs, dtype, mask):  # noqa: D102
+        inputs = jnp.asarray(inputs)
+        if not jnp.issubdtype(inputs.dtype, jnp.integer):
+            raise TypeError(f"tokens must be whole numbers, not {inputs.dtype}")
+        if inputs.ndim != 1:
+            raise ValueError(f"tokens have shape {inputs.shape}, expected (length,); jax.vmap batches")
+        if mask is not None:
+            inputs = jnp.where(mask, inputs, 0)
+        if checks.is_checked() or not isinstance(inputs, Tracer):
+            good = (inputs >= 0) & (inputs < self.size)
+            with checks.checked():
+                inputs = checks.require(inputs, good, f"token outside of 0 to {self.size - 1}")
+        return inputs
+
+
+@dataclass(frozen=True)
+class TokenEncoder(_TokenReader):
+    """A learned vector for each of `tokens` tokens."""
+
+    tokens: int
+
+    @property
+    def size(self) -> int:  # noqa: D102
+        return self.tokens
+
+    def init(self, width, *, key, dtype):  # noqa: D102
+        return {"token": jax.random.normal(key, (self.tokens, width), dtype)}
+
+    def __call__(self, parameters, inputs):  # noqa: D102
+        return parameters["token"][inputs]
+
+    def table(self, parameters):  # noqa: D102
+        return parameters["token"]
+
+
+@dataclass(frozen=True)
+class EventEncoder(_TokenReader):
+    """The sum of learned vectors for an event's token, column, row and polarity; any of them can be left out.
+
+    `sensor` is (width, height). For a large sensor `token=False` keeps the model small: a vector per token
+    takes 2·width·height rows, the other three together width + height + 2.
+    """
+
+    sensor: tuple[int, int]
+    token: bool = True
+    x: bool = True
+    y: bool = True
+    polarity: bool = True
+
+    def __post_init__(self):
+        vocabulary(self.sensor)
+        if not (self.token or self.x or self.y or self.polarity):
+            raise ValueError("EventEncoder: token, x, y and polarity are all left out; keep one")
+
+    @property
+    def size(self) -> int:  # noqa: D102
+        return vocabulary(self.sensor)
+
+    def init(self, width, *, key, dtype):  # noqa: D102
+        s_x, s_y = self.sensor
+        rows = {"token": self.size, "x": s_x, "y": s_y, "polarity": 2}
+        rows = {name: size for name, size in rows.items() if getattr(self, name)}
+        keys = jax.random.split(key, len(rows))
+        scale = 1 / math.sqrt(len(rows))
+        return {
+            name: scale * jax.random.normal(k, (size, width), dtype)
+            for k, (name, size) in zip(keys, rows.items(), strict=True)
+        }
+
+    def __call__(self, parameters, inputs):  # noqa: D102
+        pixels = inputs // 2
+        s_y = self.sensor[1]
+        index = {"token": inputs, "x": pixels // s_y, "y": pixels % s_y, "polarity": inputs % 2}
+        vectors = [table[index[name]] for name, table in parameters.items()]
+        return jnp.sum(jnp.stack(vectors), 0)
+
+    def table(self, parameters):  # noqa: D102
+        return self(parameters, jnp.arange(self.size))
+
+
+@dataclass(frozen=True)
+class LinearEncoder(Encoder):
+    """W u + c of `inputs` numbers. The bias starts random: a one-channel input then meets different thresholds."""
+
+    inputs: int
+    bias: float = 0.7
+
+    @property
+    def event_shape(self):  # noqa: D102
+        return (self.inputs,)
+
+    def init(self, width, *, key, dtype):  # noqa: D102
+        weights, bias = jax.random.split(key)
+        return {
+            "W": jax.random.normal(weights, (width, self.inputs), dtype) / math.sqrt(self.inputs),
+            "c": self.bias * jax.random.normal(bias, (width,), dtype),
+        }
+
+    def __call__(self, parameters, inputs):  # noqa: D102
+        return linear(parameters["W"], inputs) + parameters["c"]
+
+
+@dataclass(frozen=True)
+class ImageEncoder(Encoder):
+    """A small convolutional network on the picture at each event: 5×5, pool, 3×3 with stride 2, pool, linear."""
+
+    shape: tuple[int, int, int]
+    channels: int = 12
+
+    def __post_init__(self):
+        if len(self.shape) != 3 or min(self.shape[:2]) < 8:
+            raise ValueError(f"ImageEncoder: shape={self.shape} must be (height, width, channels), at least 8×8")
+
+    @property
+    def event_shape(self):  # noqa: D102
+        return self.shape
+
+    def init(self, width, *, key, dtype):  # noqa: D102
+        height, breadth, colours = self.shape
+        k1, k2, k3 = jax.random.split(key, 3)
+        flat = _eighth(height) * _eighth(breadth) * self.channels
+
+        def scaled(key, shape, inputs):
+            return jax.random.normal(key, shape, dtype) * math.sqrt(2 / inputs)
+
+        return {
+            "conv1": scaled(k1, (5, 5, colours, self.channels), 25 * colours),
+            "conv2": scaled(k2, (3, 3, self.channels, self.channels), 9 * self.channels),
+            "c1": jnp.zeros(self.channels, dtype),
+            "c2": jnp.zeros(self.channels, dtype),
+            "W": jax.random.normal(k3, (width, flat), dtype) / math.sqrt(flat),
+            "c": jnp.zeros(width, dtype),
+        }
+
+    def __call__(self, parameters, inputs):  # noqa: D102
+        z = jax.nn.relu(_convolve(inputs, parameters["conv1"], 1) + parameters["c1"])
+        z = _convolve(_max_pool(z), parameters["conv2"], 2) + parameters["c2"]
+        z = _max_pool(jax.nn.relu(z)).reshape(inputs.shape[0], -1)
+        return linear(parameters["W"], z) + parameters["c"]
+
+
+def _eighth(size: int) -> int:
+    """What a side is after a pool, a stride of 2 and a pool, each rounding up."""
+    for _ in range(3):
+        size = -(-size // 2)
+    return size
+
+
+def _convolve(pictures: Array, kernel: Array, stride: int) -> Array:
+    layout = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(pictures, kernel, (stride, stride), "SAME", dimension_numbers=layout)
+
+
+def _max_pool(pictures: Array) -> Array:
+    window = (1, 2, 2, 1)
+    return lax.reduce_window(pictures, -jnp.inf, lax.max, window, window, "SAME")

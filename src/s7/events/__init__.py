@@ -1,0 +1,1 @@
+"""Events: from what a sensor gives to what a model reads."""

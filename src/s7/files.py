@@ -1,0 +1,230 @@
+"""Models and streams on disk: one safetensors file each, with the configuration as JSON in its header.
+
+Arrays are named by their place in the model. A file is written under another name, flushed to the disk and then
+renamed, so that it is there whole or not at all. A checksum over names, arrays and configuration makes an altered
+file known. Nothing is ever unpickled or evaluated.
+"""
+
+import difflib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from s7 import encoders, forms, heads, transitions
+from s7.model import ModelConfig, ModelState, S7Model, Stage
+
+FORMAT = 1
+# A run's folder holds a model under one of these names; the first that is there is meant.
+NAMES = ("best.safetensors", "model.safetensors", "last.safetensors")
+
+_CONFIGURABLE: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        ModelConfig,
+        Stage,
+        *(transitions.Stable, transitions.Plain, transitions.Step, transitions.Ring),
+        *(forms.Full, forms.Factored, forms.Static),
+        *(encoders.TokenEncoder, encoders.EventEncoder, encoders.LinearEncoder, encoders.ImageEncoder),
+        *(heads.Mean, heads.TimeMean, heads.Last, heads.PerStep, heads.Retrieval),
+    )
+}
+
+
+def save(model: S7Model, path: str | os.PathLike) -> Path:
+    """Writes a model to a .safetensors file, or into a folder as model.safetensors; returns the file's path."""
+    if not isinstance(model, S7Model):
+        raise TypeError(f"s7.save writes an S7Model, not a {type(model).__name__}")
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        path = path / "model.safetensors"
+    _write(path, "model", _named_arrays(model), to_json(model.config))
+    return path
+
+
+def load(path: str | os.PathLike) -> S7Model:
+    """The model in a file, or in a run's folder (best.safetensors, else model.safetensors)."""
+    path = _find(Path(path))
+    arrays, config_json = _read(path, "model")
+    config = from_json(config_json, path)
+    if not isinstance(config, ModelConfig):
+        raise ValueError(f"{path}: the configuration is not a model's")
+    skeleton = eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
+    return _fill(skeleton, arrays, path)
+
+
+def save_state(state: ModelState, model: S7Model, path: str | os.PathLike) -> Path:
+    """Writes the state of a stream, so that it can go on in another process."""
+    path = Path(path)
+    _write(path, "state", _named_arrays(state), to_json(model.config))
+    return path
+
+
+def load_state(model: S7Model, path: str | os.PathLike) -> ModelState:
+    """The state of a stream of this model."""
+    path = Path(path)
+    arrays, config_json = _read(path, "state")
+    if from_json(config_json, path) != model.config:
+        raise ValueError(f"{path}: the state is of a model with another configuration")
+    return _fill(eqx.filter_eval_shape(model.init_state), arrays, path)
+
+
+def to_json(config: Any) -> Any:
+    """A configuration as plain JSON values; a dataclass becomes an object with its name under "kind"."""
+    if is_dataclass(config):
+        values = {field.name: to_json(getattr(config, field.name)) for field in fields(config)}
+        return {"kind": type(config).__name__} | values
+    if isinstance(config, tuple):
+        return [to_json(item) for item in config]
+    return config
+
+
+def from_json(data: Any, path: Path) -> Any:
+    """The configuration that `to_json` wrote."""
+    if isinstance(data, list):
+        return tuple(from_json(item, path) for item in data)
+    if not isinstance(data, dict):
+        return data
+    values = dict(data)
+    kind = values.pop("kind", None)
+    if kind not in _CONFIGURABLE:
+        raise ValueError(f"{path}: the configuration names {kind!r}, which this version of s7 does not have")
+    known = [field.name for field in fields(_CONFIGURABLE[kind])]
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; the nearest is {near[0]!r}" if near else ""
+            raise ValueError(f"{path}: {kind} has no setting {name!r}{hint}")
+    try:
+        return _CONFIGURABLE[kind](**{name: from_json(value, path) for name, value in values.items()})
+    except TypeError as error:
+        raise ValueError(f"{path}: {kind}: {error}") from None
+
+
+def _named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
+    return {_name(path): _as_real(np.array(leaf, order="C")) for path, leaf in leaves}
+
+
+def _as_real(array: np.ndarray) -> np.ndarray:
+    """Complex numbers as pairs of real ones: safetensors has no complex type of both precisions."""
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+
+
+def _as_stored(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    if not jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+        return leaf
+    return jax.ShapeDtypeStruct((*leaf.shape, 2), jnp.finfo(leaf.dtype).dtype)
+
+
+def _name(path: tuple) -> str:
+    """blocks.0.layer.maps.W_B, whatever kinds of container the path leads through."""
+    return ".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
+
+
+def _checksum(arrays: dict[str, np.ndarray], about: str) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, holds: str, arrays: dict[str, np.ndarray], config: Any) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind in "fc" and not np.isfinite(array).all():
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            raise ValueError(f"{path}: not written, {name}{list(at)} is {array[at]}")
+    about = json.dumps({"format": FORMAT, "holds": holds, "config": config}, sort_keys=True)
+    metadata = {"s7": about, "sha256": _checksum(arrays, about)}
+    data = save_tensors(arrays, metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _find(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    for name in NAMES:
+        if (path / name).is_file():
+            return path / name
+    raise FileNotFoundError(f"{path}: no model in this folder; expected one of {', '.join(NAMES)}")
+
+
+def _read(path: Path, holds: str) -> tuple[dict[str, np.ndarray], Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    data = path.read_bytes()
+    try:
+        arrays = load_tensors(data)
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+    except (SafetensorError, ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: truncated or not a safetensors file ({error})") from None
+    if "s7" not in metadata:
+        raise ValueError(f"{path}: a safetensors file, but not one of s7's")
+    try:
+        about = json.loads(metadata["s7"])
+        version = about["format"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: altered since it was written (its header cannot be read)") from None
+    if version != FORMAT:
+        raise ValueError(f"{path}: format {version}, this version of s7 reads format {FORMAT}; update s7")
+    if _checksum(arrays, metadata["s7"]) != metadata.get("sha256"):
+        raise ValueError(f"{path}: altered since it was written (the checksum differs)")
+    if about["holds"] != holds:
+        raise ValueError(f"{path}: holds a {about['holds']}, not a {holds}")
+    return arrays, about["config"]
+
+
+def _fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+    """The skeleton with its arrays from the file; every name must be there, and no other."""
+    is_array = lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)  # noqa: E731
+    places = jax.tree_util.tree_flatten_with_path(eqx.filter(skeleton, is_array))[0]
+    wanted = {_name(place): leaf for place, leaf in places}
+    missing = [name for name in wanted if name not in arrays]
+    unknown = [name for name in arrays if name not in wanted]
+    if missing or unknown:
+        parts = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
+        raise ValueError(f"{path}: the arrays are not those of its configuration; {'; '.join(parts)}")
+    for name, leaf in wanted.items():
+        stored = _as_stored(leaf)
+        if arrays[name].shape != stored.shape or arrays[name].dtype != stored.dtype:
+            have, want = (f"{q.dtype}{list(q.shape)}" for q in (arrays[name], stored))
+            raise ValueError(f"{path}: {name} is {have}, expected {want}")
+
+    def put(place, leaf):
+        if not is_array(leaf):
+            return leaf
+        array = arrays[_name(place)]
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            array = array.view(leaf.dtype)[..., 0]
+        return jnp.asarray(array, leaf.dtype)
+
+    return jax.tree_util.tree_map_with_path(put, skeleton)

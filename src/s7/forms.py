@@ -1,0 +1,219 @@
+"""Forms: how the input enters the state and how the output leaves it.
+
+    v_k = g_k * (B_k u_k + b)          B_k = B + W_B u_k      (rows × H)
+    y_k = C_k x_k + D_k u_k            C_k = C + W_C u_k      (H × rows),   D_k = D + W_D u_k
+
+Everything here is real: a complex state of size P is 2P rows, its real and its imaginary parts. The paper's
+b_k depends on nothing but its parameters, and a part linear in u_k would repeat B: it is the constant b.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
+
+from s7.contractions import bilinear, linear, quadratic
+from s7.transitions import SELECTIVE_SCALE, Parameters
+
+Selectivity = Literal["diagonal", "full", "static"]
+
+
+@dataclass(frozen=True)
+class Form(ABC):
+    """What every form has. D is a diagonal that follows the input, a full matrix that does, or static."""
+
+    D: Selectivity = "diagonal"
+    bias: bool = True
+
+    def __post_init__(self):
+        if self.D not in ("diagonal", "full", "static"):
+            raise ValueError(f'{type(self).__name__}: D={self.D!r} is not one of "diagonal", "full", "static"')
+
+    def init(self, width: int, rows: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+        """B, b, C, D and the maps that make them selective."""
+        keys = iter(jax.random.split(key, 12))
+
+        def normal(*shape: int, scale: float) -> Array:
+            return scale * jax.random.normal(next(keys), shape, dtype)
+
+        parameters = {
+            "B": normal(rows, width, scale=1 / math.sqrt(width)),
+            "C": normal(width, rows, scale=1 / math.sqrt(rows)),
+        }
+        if self.bias:
+            parameters["b"] = jnp.zeros(rows, dtype)
+        if self.D == "full":
+            parameters["D"] = normal(width, width, scale=1 / math.sqrt(width))
+            parameters["W_D"] = normal(width, width, width, scale=SELECTIVE_SCALE / width)
+        else:
+            parameters["D"] = normal(width, scale=1.0)
+        if self.D == "diagonal":
+            parameters["W_D"] = normal(width, width, scale=SELECTIVE_SCALE / math.sqrt(width))
+        return parameters | self.selective_maps(width, rows, normal)
+
+    @abstractmethod
+    def selective_maps(self, width: int, rows: int, normal) -> Parameters:
+        """W_B and W_C, in whatever shape the form keeps them; normal(*shape, scale=) draws."""
+
+    @abstractmethod
+    def select_input(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L S"] | None:
+        """W_B[u_k] u_k, or None where B is static."""
+
+    @abstractmethod
+    def select_output(
+        self, parameters: Parameters, x: Float[Array, "L S"], u: Float[Array, "L H"]
+    ) -> Float[Array, "L H"] | None:
+        """W_C[u_k] x_k, or None where C is static."""
+
+    @abstractmethod
+    def selected_matrices(
+        self, parameters: Parameters, u: Float[Array, "L H"]
+    ) -> tuple[Float[Array, "L S H"] | None, Float[Array, "L H S"] | None]:
+        """W_B[u_k] and W_C[u_k] written out, None where static: to look at and to test, not to compute with."""
+
+    def drive(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L S"]:
+        """B_k u_k + b."""
+        drive = linear(parameters["B"], u)
+        selected = self.select_input(parameters, u)
+        if selected is not None:
+            drive = drive + selected
+        return drive + parameters["b"] if self.bias else drive
+
+    def output(
+        self, parameters: Parameters, x: Float[Array, "L S"], u: Float[Array, "L H"]
+    ) -> Float[Array, "L H"]:
+        """C_k x_k + D_k u_k."""
+        y = linear(parameters["C"], x) + self._direct(parameters, u)
+        selected = self.select_output(parameters, x, u)
+        return y if selected is None else y + selected
+
+    def _direct(self, parameters: Parameters, u: Array) -> Array:
+        D = parameters["D"]
+        if self.D == "full":
+            return linear(D, u) + quadratic(parameters["W_D"], u)
+        if self.D == "diagonal":
+            D = D + linear(parameters["W_D"], u)
+        return D * u
+
+    def matrices(
+        self, parameters: Parameters, u: Float[Array, "L H"]
+    ) -> tuple[Float[Array, "L S H"], Float[Array, " S"], Float[Array, "L H S"], Float[Array, "L H H"]]:
+        """(B_k, b, C_k, D_k) written out over the sequence: to look at and to test, not to compute with."""
+        W_B, W_C = self.selected_matrices(parameters, u)
+        B = parameters["B"] + (0 if W_B is None else W_B)
+        C = parameters["C"] + (0 if W_C is None else W_C)
+        B, C = (jnp.broadcast_to(q, (u.shape[0], *q.shape[-2:])) for q in (B, C))
+        D = parameters["D"]
+        if self.D == "full":
+            D = D + jnp.einsum("hij,lj->lhi", parameters["W_D"], u)
+        else:
+            if self.D == "diagonal":
+                D = D + u @ parameters["W_D"].T
+            D = jnp.broadcast_to(D, u.shape)[:, :, None] * jnp.eye(u.shape[1], dtype=u.dtype)
+        b = parameters["b"] if self.bias else jnp.zeros(parameters["B"].shape[0], u.dtype)
+        return B, b, C, D
+
+
+@dataclass(frozen=True)
+class Full(Form):
+    """The paper's form: W_B maps u_k to every entry of B_k, W_C to every entry of C_k.
+
+    `selective` says which of the two follow the input: "BC", "B" or "C".
+    """
+
+    selective: Literal["BC", "B", "C"] = "BC"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.selective not in ("BC", "B", "C"):
+            raise ValueError(f'Full: selective={self.selective!r} is not one of "BC", "B", "C"')
+
+    def selective_maps(self, width, rows, normal):
+        """W_B[p, i, j] and W_C[h, p, j], where j is the entry of u_k that selects."""
+        maps = {}
+        if "B" in self.selective:
+            maps["W_B"] = normal(rows, width, width, scale=SELECTIVE_SCALE / width)
+        if "C" in self.selective:
+            maps["W_C"] = normal(width, rows, width, scale=SELECTIVE_SCALE / math.sqrt(width * rows))
+        return maps
+
+    def select_input(self, parameters, u):
+        """A quadratic form in u_k."""
+        return quadratic(parameters["W_B"], u) if "B" in self.selective else None
+
+    def select_output(self, parameters, x, u):
+        """A bilinear form in x_k and u_k."""
+        return bilinear(parameters["W_C"], x, u) if "C" in self.selective else None
+
+    def selected_matrices(self, parameters, u):
+        """The contraction over j."""
+        W_B = jnp.einsum("pij,lj->lpi", parameters["W_B"], u) if "B" in self.selective else None
+        W_C = jnp.einsum("hpj,lj->lhp", parameters["W_C"], u) if "C" in self.selective else None
+        return W_B, W_C
+
+
+@dataclass(frozen=True)
+class Factored(Form):
+    """W_B and W_C of limited rank R: cost R·(H + P) a step instead of H²·P.
+
+    W_B[u, u] = V3 ((V1 u) * (V2 u))           W_C[x, u] = U3 ((U1 x) * (U2 u))
+    """
+
+    rank: int = 32
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.rank < 1:
+            raise ValueError(f"Factored: rank={self.rank} must be at least 1")
+
+    def selective_maps(self, width, rows, normal):
+        """Three factors each."""
+        R, H = self.rank, 1 / math.sqrt(width)
+        return {
+            "V1": normal(R, width, scale=H),
+            "V2": normal(R, width, scale=H),
+            "V3": normal(rows, R, scale=SELECTIVE_SCALE / math.sqrt(R)),
+            "U1": normal(R, rows, scale=1 / math.sqrt(rows)),
+            "U2": normal(R, width, scale=H),
+            "U3": normal(width, R, scale=SELECTIVE_SCALE / math.sqrt(R)),
+        }
+
+    def select_input(self, parameters, u):
+        """V3 ((V1 u) * (V2 u))."""
+        V1, V2, V3 = (parameters[name] for name in ("V1", "V2", "V3"))
+        return linear(V3, linear(V1, u) * linear(V2, u))
+
+    def select_output(self, parameters, x, u):
+        """U3 ((U1 x) * (U2 u))."""
+        U1, U2, U3 = (parameters[name] for name in ("U1", "U2", "U3"))
+        return linear(U3, linear(U1, x) * linear(U2, u))
+
+    def selected_matrices(self, parameters, u):
+        """V3 diag(V2 u) V1 and U3 diag(U2 u) U1."""
+        V1, V2, V3, U1, U2, U3 = (parameters[name] for name in ("V1", "V2", "V3", "U1", "U2", "U3"))
+        W_B = jnp.einsum("pr,lr,ri->lpi", V3, u @ V2.T, V1)
+        W_C = jnp.einsum("hr,lr,rp->lhp", U3, u @ U2.T, U1)
+        return W_B, W_C
+
+
+@dataclass(frozen=True)
+class Static(Form):
+    """B, C and D the same at every step. With `Step` this is S5."""
+
+    D: Selectivity = "static"
+
+    def selective_maps(self, width, rows, normal):
+        return {}
+
+    def select_input(self, parameters, u):
+        return None
+
+    def select_output(self, parameters, x, u):
+        return None
+
+    def selected_matrices(self, parameters, u):
+        return None, None

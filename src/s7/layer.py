@@ -1,0 +1,204 @@
+"""The S7 layer: a transition, a form and the recurrence between them.
+
+    x_k = a_k * x_{k-1} + g_k * (B_k u_k + b)            y_k = Re(C_k x_k) + D_k u_k        (equations 3 and 5)
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKeyArray
+
+from s7 import checks
+from s7.forms import Form, Full
+from s7.recurrence import over_windows, recurrence
+from s7.transitions import Parameters, Stable, Transition
+
+
+class Drive(NamedTuple):
+    """What an event brings, whatever the state and the gap before it: w_k, and B_k u_k + b in real rows."""
+
+    w: Float[Array, "L P"]
+    input: Float[Array, "L S"]
+
+
+class Matrices(NamedTuple):
+    """The layer written out: x_k = transition_k * x_{k-1} + B_k u_k + b_k and y_k = Re(C_k x_k) + D_k u_k."""
+
+    transition: Inexact[Array, "L P"]
+    B: Inexact[Array, "L P H"]
+    b: Inexact[Array, "L P"]
+    C: Inexact[Array, "L H P"]
+    D: Float[Array, "L H H"]
+
+
+class S7Layer(eqx.Module):
+    """One S7 layer on one sequence; `jax.vmap` batches.
+
+    With no options it is the paper's: `Stable(a=1, b=0.5)`, `Full`, a diagonal D_k, and b; but for the input
+    gain, which is 1 - a_k (`gain=None` is the paper to the letter). `blocks` is the paper's J. `dt` is the
+    gap assumed where a call gives none; None is regular time.
+    """
+
+    rates: Parameters
+    maps: Parameters
+    width: int = eqx.field(static=True)
+    state: int = eqx.field(static=True)
+    transition: Transition = eqx.field(static=True)
+    form: Form = eqx.field(static=True)
+    dt: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        width: int,
+        state: int,
+        *,
+        key: PRNGKeyArray,
+        transition: Transition | None = None,
+        form: Form | None = None,
+        blocks: int = 1,
+        dt: float | None = None,
+        gain: Any = "as the transition says",
+        dtype: DTypeLike = jnp.float32,
+    ):
+        for name, size in (("width", width), ("state", state), ("blocks", blocks)):
+            if size < 1:
+                raise ValueError(f"S7Layer: {name}={size} must be at least 1")
+        transition = Stable() if transition is None else transition
+        if gain != "as the transition says":
+            if not hasattr(transition, "gain"):
+                name = type(transition).__name__
+                raise ValueError(f"S7Layer: {name} has an input gain of its own; gain= is for Stable and Plain")
+            transition = replace(transition, gain=gain)  # type: ignore[call-arg]
+        rates_key, maps_key = jax.random.split(key)
+        self.width, self.state, self.dt = width, state, dt
+        self.transition = transition
+        self.form = Full() if form is None else form
+        rows = 2 * state if transition.complex_state else state
+        self.rates = transition.init(width, state, blocks, key=rates_key, dtype=dtype)
+        self.maps = self.form.init(width, rows, key=maps_key, dtype=dtype)
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Of the parameters and of everything computed."""
+        return self.maps["B"].dtype
+
+    def init_state(self) -> Inexact[Array, " P"]:
+        """The state before the first event."""
+        zeros = jnp.zeros(self.state, self.dtype)
+        return lax.complex(zeros, zeros) if self.transition.complex_state else zeros
+
+    def __call__(
+        self,
+        u: Float[ArrayLike, "L H"],
+        dt: Float[ArrayLike, " L"] | None = None,
+        mask: Bool[ArrayLike, " L"] | None = None,
+        state: Inexact[Array, " P"] | None = None,
+        *,
+        reset: Bool[ArrayLike, " L"] | None = None,
+    ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
+        """The outputs and the state after the last event.
+
+        Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
+        start a new sequence, so that several can be packed end to end.
+        """
+        u, dt, mask, reset = self.admit(u, dt, mask, reset)
+        x, final = self.states(self.drive(u), dt, mask, reset, state)
+        return self.output(x, u), final
+
+    def step(
+        self,
+        u: Float[ArrayLike, " H"],
+        state: Inexact[Array, " P"],
+        dt: ArrayLike | None = None,
+    ) -> tuple[Float[Array, " H"], Inexact[Array, " P"]]:
+        """One event: its output and the state after it. The same numbers as a call over the sequence."""
+        gap = None if dt is None else jnp.asarray(dt, self.dtype)[None]
+        y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
+        return y[0], state
+
+    def matrices(
+        self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None
+    ) -> Matrices:
+        """The layer's matrices at every event, with the gain folded into B and b: L·H·P numbers, to look at."""
+        u, dt, _, _ = self.admit(u, dt, None, None)
+        a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, u), dt)
+        a, gain = (jnp.broadcast_to(q, (u.shape[0], self.state)) for q in (a, gain))
+        B, b, C, D = self.form.matrices(self.maps, u)
+        if self.transition.complex_state:
+            P = self.state
+            B, b = lax.complex(B[:, :P], B[:, P:]), lax.complex(b[:P], b[P:])
+            # Re((c - id)(x + iy)) = cx + dy: the rows of C read the real and the imaginary parts.
+            C = lax.complex(C[:, :, :P], -C[:, :, P:])
+        return Matrices(a, gain[:, :, None] * B, gain * b, C, D)
+
+    # The parts of a call, for a block to put together in its own way.
+
+    def admit(self, u, dt, mask, reset):
+        """The arguments as arrays of the layer's own type, checked, with nothing left in the padding."""
+        u = jnp.asarray(u, self.dtype)
+        if u.ndim != 2 or u.shape[1] != self.width:
+            raise ValueError(f"S7Layer: u has shape {u.shape}, expected (length, {self.width}); jax.vmap batches")
+        if u.shape[0] == 0:
+            raise ValueError("S7Layer: u has no events")
+        if dt is None and self.dt is not None:
+            dt = jnp.full(u.shape[0], self.dt, self.dtype)
+        dt = None if dt is None else jnp.asarray(dt, self.dtype)
+        mask, reset = (None if q is None else jnp.asarray(q, bool) for q in (mask, reset))
+        for name, q in (("dt", dt), ("mask", mask), ("reset", reset)):
+            if q is not None and q.shape != u.shape[:1]:
+                raise ValueError(f"S7Layer: {name} has shape {q.shape}, expected {u.shape[:1]} as u has")
+        u = checks.finite(u, "u", mask)
+        dt = None if dt is None else checks.gaps(dt, mask)
+        if mask is not None:
+            u = jnp.where(mask[:, None], u, 0)
+            dt = None if dt is None else jnp.where(mask, dt, 0)
+        return u, dt, mask, reset
+
+    def drive(self, u: Float[Array, "L H"]) -> Drive:
+        """What depends on each event alone."""
+        return Drive(self.transition.raw(self.rates, u), self.form.drive(self.maps, u))
+
+    def states(
+        self,
+        drive: Drive,
+        dt: Float[Array, " L"] | None = None,
+        mask: Bool[Array, " L"] | None = None,
+        reset: Bool[Array, " L"] | None = None,
+        state: Inexact[Array, " P"] | None = None,
+        *,
+        stride: int = 1,
+        reverse: bool = False,
+    ) -> tuple[Inexact[Array, "M P"], Inexact[Array, " P"]]:
+        """The state at the end of every window of `stride` events, and the final one.
+
+        With `reverse` the scan comes from the end, a gap lies between an event and the next, and a window ends
+        at its first event.
+        """
+        if reverse:
+            dt = None if dt is None else jnp.concatenate([dt[1:], jnp.zeros(1, dt.dtype)])
+            reset = None if reset is None else jnp.concatenate([reset[1:], jnp.zeros(1, bool)])
+        a, gain = self.transition.discretize(self.rates, drive.w, dt)
+        v = self._to_state(drive.input) * gain
+        if mask is not None:
+            a = jnp.where(mask[:, None], a, 1)
+            v = jnp.where(mask[:, None], v, 0)
+        if reset is not None:
+            a = jnp.where(reset[:, None], 0, a)
+        if stride > 1:
+            a, v = over_windows(a, v, stride, reverse=reverse)
+        x = recurrence(a, v, self.init_state() if state is None else state, reverse=reverse)
+        return x, x[0 if reverse else -1]
+
+    def output(self, x: Inexact[Array, "L P"], u: Float[Array, "L H"]) -> Float[Array, "L H"]:
+        """y_k = Re(C_k x_k) + D_k u_k."""
+        rows = jnp.concatenate([x.real, x.imag], 1) if self.transition.complex_state else x
+        return self.form.output(self.maps, rows, u)
+
+    def _to_state(self, rows: Float[Array, "L S"]) -> Inexact[Array, "L P"]:
+        if not self.transition.complex_state:
+            return rows
+        return lax.complex(rows[:, : self.state], rows[:, self.state :])

@@ -1,0 +1,127 @@
+"""Normalisation of the values at each event.
+
+A norm is prepared on a sequence and then applied, so that the one kind that needs statistics of many events, batch
+normalisation, fits the same mould as those that look at one event.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, DTypeLike, Float
+
+NormName = Literal["layer", "rms", "batch", "none"]
+EPSILON = 1e-5
+
+
+class Moments(NamedTuple):
+    """Running statistics of a batch norm."""
+
+    mean: Float[Array, " H"]
+    variance: Float[Array, " H"]
+
+
+class Norm(eqx.Module):
+    """u -> the function that normalises it. `moments` are the running statistics, if there are any."""
+
+    @property
+    def moments(self) -> Moments | None:
+        """What training updates other than by gradients."""
+        return None
+
+    @abstractmethod
+    def prepare(
+        self, u: Float[Array, "L H"], mask: Bool[Array, " L"] | None, batch_axis: str | None
+    ) -> tuple[Callable[[Array], Array], Moments | None]:
+        """The normaliser, and the running statistics after this sequence when `batch_axis` is given (training)."""
+
+
+class LayerNorm(Norm):
+    """(u - mean) / std over the channels, scaled and shifted."""
+
+    scale: Float[Array, " H"]
+    shift: Float[Array, " H"]
+
+    def __init__(self, width: int, dtype: DTypeLike):
+        self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
+
+    def prepare(self, u, mask, batch_axis):  # noqa: D102
+        def normalise(u):
+            centred = u - u.mean(-1, keepdims=True)
+            return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * self.scale + self.shift
+
+        return normalise, None
+
+
+class RMSNorm(Norm):
+    """u / sqrt(mean u²) over the channels, scaled."""
+
+    scale: Float[Array, " H"]
+
+    def __init__(self, width: int, dtype: DTypeLike):
+        self.scale = jnp.ones(width, dtype)
+
+    def prepare(self, u, mask, batch_axis):  # noqa: D102
+        return lambda u: u * lax.rsqrt((u**2).mean(-1, keepdims=True) + EPSILON) * self.scale, None
+
+
+class BatchNorm(Norm):
+    """(u - mean) / std over all events of the batch that are not padding.
+
+    In training the statistics are those of the batch, taken across `batch_axis` (the name given to jax.vmap);
+    afterwards the running ones. `momentum` is the share of the old in each update.
+    """
+
+    scale: Float[Array, " H"]
+    shift: Float[Array, " H"]
+    running: Moments
+    momentum: float = eqx.field(static=True)
+
+    def __init__(self, width: int, dtype: DTypeLike, momentum: float = 0.95):
+        self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
+        self.running = Moments(jnp.zeros(width, dtype), jnp.ones(width, dtype))
+        self.momentum = momentum
+
+    @property
+    def moments(self) -> Moments | None:  # noqa: D102
+        return self.running
+
+    def prepare(self, u, mask, batch_axis):  # noqa: D102
+        running = Moments(*map(lax.stop_gradient, self.running))
+        if batch_axis is None:
+            return self._normaliser(running), None
+        weights = jnp.ones(u.shape[0], u.dtype) if mask is None else mask.astype(u.dtype)
+        count = jnp.maximum(lax.psum(weights.sum(), batch_axis), 1)
+        mean = lax.psum(weights @ u, batch_axis) / count
+        variance = lax.psum(weights @ (u - mean) ** 2, batch_axis) / count
+        batch = Moments(mean, variance)
+        keep = self.momentum
+        updated = Moments(*(keep * old + (1 - keep) * lax.stop_gradient(new) for old, new in zip(running, batch)))
+        return self._normaliser(batch), updated
+
+    def _normaliser(self, moments: Moments) -> Callable[[Array], Array]:
+        factor = lax.rsqrt(moments.variance + EPSILON) * self.scale
+        return lambda u: (u - moments.mean) * factor + self.shift
+
+
+class NoNorm(Norm):
+    """u as it is."""
+
+    def prepare(self, u, mask, batch_axis):  # noqa: D102
+        return lambda u: u, None
+
+
+def make_norm(name: NormName, width: int, dtype: DTypeLike) -> Norm:
+    """The norm of that name."""
+    kinds: dict[str, Callable[[int, DTypeLike], Norm]] = {
+        "layer": LayerNorm,
+        "rms": RMSNorm,
+        "batch": BatchNorm,
+        "none": lambda width, dtype: NoNorm(),
+    }
+    if name not in kinds:
+        raise ValueError(f"norm={name!r} is not one of {', '.join(kinds)}")
+    return kinds[name](width, dtype)

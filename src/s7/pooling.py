@@ -1,0 +1,169 @@
+"""Event pooling: one output for every `stride` events, and averages that can be carried on.
+
+The state of a pooling block runs over every event; what is above it sees the last event of each window. A window
+is never dropped: where the sequence ends inside one, that window is shorter; where a stream is merely cut into
+chunks inside one, `Pending` carries it on to the next chunk.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from s7.signal import Signal
+
+Pool = Literal["last", "mean", "time"]
+
+
+class Average(NamedTuple):
+    """A weighted mean that can be merged with another; where no weight has come yet, the plain mean.
+
+    Weights are kept in floating point: a stream of days saturates them, and the mean then forgets slowly,
+    rather than overflow.
+    """
+
+    mean: Float[Array, "*batch H"]
+    weight: Float[Array, "*batch"]
+    count: Float[Array, "*batch"]
+
+    @classmethod
+    def empty(cls, width: int, dtype) -> "Average":
+        """Of nothing."""
+        return cls(jnp.zeros(width, dtype), jnp.zeros((), dtype), jnp.zeros((), dtype))
+
+    @classmethod
+    def over(
+        cls, values: Float[Array, "*batch N H"], weights: Float[Array, "*batch N"], mask: Bool[Array, "*batch N"]
+    ) -> "Average":
+        """Of the values where the mask holds, over the axis N."""
+        ones = mask.astype(values.dtype)
+        weights = jnp.where(mask, weights, 0)
+        weight, count = weights.sum(-1), ones.sum(-1)
+        used = jnp.where(weight[..., None] > 0, weights, ones)
+        total = jnp.maximum(used.sum(-1), jnp.finfo(values.dtype).tiny)
+        return cls(jnp.einsum("...nh,...n->...h", values, used / total[..., None]), weight, count)
+
+    def merge(self, other: "Average") -> "Average":
+        """Of all that went into either."""
+        weight, count = self.weight + other.weight, self.count + other.count
+        share = jnp.where(
+            weight > 0,
+            other.weight / jnp.where(weight > 0, weight, 1),
+            other.count / jnp.maximum(count, 1),
+        )
+        return Average(self.mean + (other.mean - self.mean) * share[..., None], weight, count)
+
+
+class Pending(NamedTuple):
+    """The window that a chunk ended in: how many events it has, their average, their time, the last of them."""
+
+    count: Int[Array, ""]
+    average: Average
+    dt: Float[Array, ""]
+    last: Float[Array, " H"]
+
+    @classmethod
+    def empty(cls, width: int, dtype) -> "Pending":
+        """Before the first event of a window."""
+        zero = jnp.zeros((), jnp.int32)
+        return cls(zero, Average.empty(width, dtype), jnp.zeros((), dtype), jnp.zeros(width, dtype))
+
+
+class Windows(NamedTuple):
+    """A signal laid out in windows. `last` is each window's last event; events stand first in each window."""
+
+    last: Float[Array, "M H"]
+    skip: Float[Array, "M H"]
+    dt: Float[Array, " M"] | None
+    mask: Bool[Array, " M"] | None
+    reset: Bool[Array, " M"] | None
+    pending: Pending | None
+    offset: Int[Array, ""] | None
+    places: int
+
+    def place(self, events: Array, filling: float) -> Array:
+        """Quantities of the events, (L, ...) -> (places, ...), with `filling` where there is no event."""
+        return _place(events, self.places, self.offset, filling)
+
+
+def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, flush: bool) -> Windows:
+    """Cuts a signal into windows of `stride`, the first of them begun by `pending`.
+
+    With `flush` a window that is not full comes out too, as the last one of its sequence; without it, it becomes
+    the pending one of the result, and comes out masked.
+    """
+    values, length = signal.values, signal.length
+    if pending is None:
+        places = -(-length // stride) * stride
+        offset = None
+    else:
+        places = (length + stride - 1 + stride - 1) // stride * stride
+        offset = pending.count
+    padded = signal.mask is not None or places != length
+    mask = _place(signal.valid(), places, offset, False).reshape(-1, stride)
+    gaps = _place(signal.gaps(), places, offset, 0).reshape(-1, stride)
+    dt = jnp.where(mask, gaps, 0).sum(1)
+    counts = mask.sum(1)
+
+    laid_out = _place(values, places, offset, 0)
+    if pending is not None:
+        carried = pending.count > 0
+        before = jnp.where(carried, pending.count - 1, places)
+        laid_out = laid_out.at[before].set(pending.last, mode="drop")
+        dt = dt.at[0].add(jnp.where(carried, pending.dt, 0))
+        counts = counts.at[0].add(pending.count)
+    if padded or pending is not None:
+        ends = jnp.arange(0, places, stride) + jnp.maximum(counts, 1) - 1
+        last = laid_out[ends]
+    else:
+        last = laid_out[stride - 1 :: stride]
+
+    average = None
+    if pool != "last":
+        weights = gaps if pool == "time" else jnp.ones_like(gaps)
+        average = Average.over(laid_out.reshape(-1, stride, values.shape[1]), weights, mask)
+        if pending is not None:
+            first = jax.tree.map(lambda q: q[0], average)
+            merged = jax.tree.map(
+                lambda new, old: jnp.where(carried, new, old), pending.average.merge(first), first
+            )
+            average = jax.tree.map(lambda q, m: q.at[0].set(m), average, merged)
+    skip = last if average is None else average.mean
+
+    full = counts == stride
+    present = counts > 0 if flush else full
+    reset = None
+    if signal.reset is not None:
+        reset = _place(signal.reset, places, offset, False).reshape(-1, stride)[:, 0]
+    return Windows(
+        last=last,
+        skip=skip,
+        dt=None if signal.dt is None else dt,
+        mask=present if padded or pending is not None else None,
+        reset=reset,
+        pending=None if pending is None else _still_pending(pending, counts, full, average, dt, last),
+        offset=offset,
+        places=places,
+    )
+
+
+def _still_pending(pending: Pending, counts, full, average: Average | None, dt, last) -> Pending:
+    """The window after the last full one, if it has begun."""
+    at = jnp.minimum(full.sum(), counts.shape[0] - 1)
+    count = jnp.where(full[at], 0, counts[at])
+    average = pending.average if average is None else jax.tree.map(lambda q: q[at], average)
+    fresh = Pending(count.astype(jnp.int32), average, dt[at], last[at])
+    empty = jax.tree.map(jnp.zeros_like, fresh)
+    return jax.tree.map(lambda some, none: jnp.where(count > 0, some, none), fresh, empty)
+
+
+def _place(events: Array, places: int, offset: Array | None, filling) -> Array:
+    if offset is None:
+        extra = places - events.shape[0]
+        if extra == 0:
+            return events
+        return jnp.pad(events, ((0, extra), *((0, 0),) * (events.ndim - 1)), constant_values=filling)
+    space = jnp.full((places, *events.shape[1:]), filling, events.dtype)
+    return lax.dynamic_update_slice_in_dim(space, events, offset, 0)

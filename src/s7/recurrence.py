@@ -1,0 +1,155 @@
+"""The recurrence, the one loop everything here that is linear in the state goes through.
+
+    x_k = a_k * x_{k-1} + v_k          elementwise, x in R^P or C^P          (equations 3 and 5)
+
+There are several ways to evaluate it, all with the same result and the same hand-written gradient: with
+λ_k the gradient that reaches x_k, directly and through everything after it,
+
+    λ_k = ∂/∂x_k + a_{k+1} * λ_{k+1}       ∂/∂v_k = λ_k       ∂/∂a_k = λ_k * x_{k-1}
+
+so the gradient of the recurrence is the recurrence run the other way, and nothing is stored but x itself.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Inexact
+
+Evaluation = Callable[[Array, Array, Array, bool], Array]
+
+
+def _sequential(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
+    # Not lax.scan: under vmap that moves time in front of the batch, and copies every array twice to do so.
+    length = a.shape[0]
+
+    def step(k, carry):
+        x, states = carry
+        at = length - 1 - k if reverse else k
+        x = lax.dynamic_index_in_dim(a, at, 0, False) * x + lax.dynamic_index_in_dim(v, at, 0, False)
+        return x, lax.dynamic_update_index_in_dim(states, x, at, 0)
+
+    return lax.fori_loop(0, length, step, (initial, jnp.zeros_like(v)))[1]
+
+
+def _associative(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
+    def compose(earlier, later):
+        (a1, v1), (a2, v2) = earlier, later
+        return a2 * a1, a2 * v1 + v2
+
+    products, states = lax.associative_scan(compose, (a, v), reverse=reverse)
+    return states + products * initial
+
+
+_evaluations: dict[str, tuple[str, Evaluation]] = {
+    "xla": ("a sequential loop compiled by XLA: the fastest on a CPU", _sequential),
+    "parallel": ("an associative scan: for accelerators", _associative),
+}
+
+# A user context is part of JAX's compilation key: changing the backend recompiles, never reuses.
+_chosen = jax.make_user_context(None)
+
+
+def register(name: str, description: str, evaluation: Evaluation) -> None:
+    """Adds a way to evaluate the recurrence: evaluation(a, v, initial, reverse) -> x."""
+    _evaluations[name] = (description, evaluation)
+
+
+def backends() -> dict[str, str]:
+    """The backends this install has, each with a line about it."""
+    return {name: description for name, (description, _) in _evaluations.items()}
+
+
+def backend(name: str) -> AbstractContextManager:
+    """Chooses how layers are computed: `with s7.backend("parallel"): ...`. "auto" takes the fastest."""
+    _resolve(name, "s7.backend")
+    return _chosen(name)
+
+
+def _resolve(name: str, asked_by: str) -> str:
+    if name == "auto":
+        return "xla" if jax.default_backend() == "cpu" else "parallel"
+    if name not in _evaluations:
+        raise ValueError(f"{asked_by}: no backend {name!r} here; choose from auto, {', '.join(_evaluations)}")
+    return name
+
+
+def current_backend() -> str:
+    """The backend in force: the innermost `with s7.backend(...)`, else $S7_BACKEND, else the fastest."""
+    return _resolve(_chosen.value or os.environ.get("S7_BACKEND") or "auto", "S7_BACKEND")
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _solve(a: Array, v: Array, initial: Array, reverse: bool, evaluation: str) -> Array:
+    return _evaluations[evaluation][1](a, v, initial, reverse)
+
+
+def _solve_forward(a, v, initial, reverse, evaluation):
+    x = _solve(a, v, initial, reverse, evaluation)
+    return x, (a, x, initial)
+
+
+def _solve_backward(reverse, evaluation, saved, gradient):
+    a, x, initial = saved
+    none = jnp.zeros_like(initial)
+    if reverse:
+        a_next, x_previous, first = _shift(a, none, 1), _shift(x, initial, -1), -1
+    else:
+        a_next, x_previous, first = _shift(a, none, -1), _shift(x, initial, 1), 0
+    adjoint = _solve(a_next, gradient, none, not reverse, evaluation)
+    return adjoint * x_previous, adjoint, a[first] * adjoint[first]
+
+
+_solve.defvjp(_solve_forward, _solve_backward)
+
+
+def _shift(sequence: Array, edge: Array, by: int) -> Array:
+    """The sequence moved one step later (+1) or earlier (-1), `edge` filling the place left empty."""
+    if by > 0:
+        return jnp.concatenate([edge[None], sequence[:-1]])
+    return jnp.concatenate([sequence[1:], edge[None]])
+
+
+def recurrence(
+    a: Inexact[Array, "L P"],
+    v: Inexact[Array, "L P"],
+    initial: Inexact[Array, " P"] | None = None,
+    *,
+    reverse: bool = False,
+) -> Inexact[Array, "L P"]:
+    """x_k = a_k * x_{k-1} + v_k for every k; with `reverse`, x_k = a_k * x_{k+1} + v_k.
+
+    The final state is the last row (the first with `reverse`). A step with a_k = 0 starts a new sequence;
+    one with a_k = 1, v_k = 0 is padding.
+    """
+    if initial is None:
+        initial = jnp.zeros_like(v, shape=v.shape[1:])
+    if a.shape[0] == 1:  # one event: no loop to compile
+        return a * initial + v
+    dtype = jnp.result_type(a, v, initial)
+    return _solve(a.astype(dtype), v.astype(dtype), initial.astype(dtype), reverse, current_backend())
+
+
+def over_windows(
+    a: Inexact[Array, "L P"], v: Inexact[Array, "L P"], stride: int, *, reverse: bool = False
+) -> tuple[Inexact[Array, "M P"], Inexact[Array, "M P"]]:
+    """The same recurrence, `stride` steps at a time (the paper's equation 11, with a_k free to vary).
+
+        A_j = Π a_k       V_j = Σ_k (Π_{l>k} a_l) v_k       over the events k of window j
+
+    so that x at the last event of each window (the first with `reverse`) is recurrence(A, V). Exact; the
+    sequential part is `stride` times shorter and the rest runs over all windows at once.
+    """
+    windows = a.shape[0] // stride
+    by_place = [q.reshape(windows, stride, -1).swapaxes(0, 1) for q in (a, v)]
+
+    def step(carry, av):
+        A, V = carry
+        return (av[0] * A, av[0] * V + av[1]), None
+
+    identity = (jnp.ones_like(by_place[0][0]), jnp.zeros_like(by_place[1][0]))
+    return lax.scan(step, identity, tuple(by_place), reverse=reverse)[0]

@@ -1,0 +1,272 @@
+"""Transitions: how a_k, the factor on the state, is made from the input u_k and the time gap dt_k.
+
+Each transition has a raw parameter that may follow the input,
+
+    w_k = w + W_w u_k                                     (the paper's Λ_k, which it leaves undefined)
+
+and discretizes it into the factor a_k and the gain g_k on the input, either in regular time (dt None: every
+step counts as one) or in asynchronous time (dt_k is the gap before event k).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
+
+from s7.contractions import linear
+
+Parameters = dict[str, Array]
+Gain = Literal["rate", "variance"] | None
+
+# Selective maps start below their natural scale: the layer begins near its static self.
+SELECTIVE_SCALE = 0.4
+
+
+@dataclass(frozen=True)
+class Transition(ABC):
+    """What every transition has. The instance holds settings only; parameters are passed in."""
+
+    complex_state: ClassVar[bool] = False
+    selective: bool = True
+
+    @abstractmethod
+    def spectrum(self, block: int, key: PRNGKeyArray) -> dict[str, np.ndarray]:
+        """Initial parameters of one block of states, `w` among them."""
+
+    @abstractmethod
+    def discretize(
+        self, parameters: Parameters, w: Float[Array, "*L P"], dt: Float[Array, "*L"] | None
+    ) -> tuple[Inexact[Array, "*L P"], Inexact[Array, "*L P"]]:
+        """(a_k, g_k) from the raw parameter w_k."""
+
+    def init(
+        self, width: int, state: int, blocks: int, *, key: PRNGKeyArray, dtype: DTypeLike
+    ) -> Parameters:
+        """Parameters of `state` states in `blocks` blocks, each block with the same spectrum."""
+        if state % blocks:
+            raise ValueError(f"blocks={blocks} does not divide state={state}")
+        spectrum_key, map_key = jax.random.split(key)
+        block = self.spectrum(state // blocks, spectrum_key)
+        parameters = {name: jnp.asarray(np.tile(values, blocks), dtype) for name, values in block.items()}
+        if self.selective:
+            scale = SELECTIVE_SCALE / math.sqrt(width)
+            parameters["W_w"] = scale * jax.random.normal(map_key, (state, width), dtype)
+        return parameters
+
+    def raw(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L P"]:
+        """w_k = w + W_w u_k."""
+        w = parameters["w"]
+        if not self.selective:
+            return jnp.broadcast_to(w, (u.shape[0], w.shape[0]))
+        return w + linear(parameters["W_w"], u)
+
+
+@dataclass(frozen=True)
+class Stable(Transition):
+    """The paper's stable reparameterization, with the rate r_k = 1 / (a w_k² + b).
+
+        regular time       a_k = 1 - r_k                            (equation 4), in [1 - 1/b, 1)
+        asynchronous       a_k = exp((-r_k + iω) dt_k)              (equation 12 with f(w) = -1/(a w² + b))
+
+    The first is the forward Euler step of the second. ω = 0 unless `oscillate`; frequencies are static, and
+    since no Euler step of an oscillation stays in the unit disc, regular time then means dt = 1.
+
+    The gain is "rate": g_k = r_k, a unit response to a constant input in regular time (r_k = 1 - a_k) and an
+    impulse response of unit area in asynchronous time; "variance": g_k = sqrt(1 - |a|²) over one unit of time;
+    or None: g_k = 1, as printed. `tau` bounds the initial time constants, in steps or in units of dt.
+    """
+
+    a: float = 1.0
+    b: float = 0.5
+    oscillate: bool = False
+    gain: Gain = "rate"
+    tau: tuple[float, float] = (2.0, 50.0)
+
+    def __post_init__(self):
+        if not self.a > 0:
+            raise ValueError(f"Stable: a={self.a} must be positive")
+        if not self.b >= 0.5:
+            raise ValueError(f"Stable: b={self.b} must be at least 0.5, or a_k = 1 - 1/b falls below -1")
+        _check_gain(self)
+        _check_tau(self, least=self.b)
+
+    @property
+    def complex_state(self) -> bool:  # type: ignore[override]
+        """Oscillating states are complex."""
+        return self.oscillate
+
+    def spectrum(self, block, key):
+        """τ = a w² + b on the ladder; the fastest oscillation makes a quarter turn in the shortest τ."""
+        parameters = {"w": np.sqrt((time_ladder(block, *self.tau) - self.b) / self.a)}
+        if self.oscillate:
+            frequencies = hippo_frequencies(block)
+            parameters["omega"] = frequencies / frequencies.max() * (np.pi / 2 / self.tau[0])
+        return parameters
+
+    def rate(self, w: Float[Array, "*L P"]) -> Float[Array, "*L P"]:
+        """r = 1 / (a w² + b)."""
+        return 1 / (self.a * w * w + self.b)
+
+    def discretize(self, parameters, w, dt):
+        """Equation 4 or 12."""
+        r = self.rate(w)
+        if self.oscillate:
+            dt = jnp.ones((), w.dtype) if dt is None else dt
+            a = _rotation(r, parameters["omega"], dt)
+        else:
+            a = 1 - r if dt is None else jnp.exp(-r * dt[..., None])
+        if self.gain is None:
+            return a, jnp.ones_like(r)
+        if self.gain == "rate":
+            return a, r
+        if dt is None:  # 1 - (1 - r)² with the root taken of a sum of non-negative terms
+            return a, r * safe_sqrt(2 * self.a * w * w + (2 * self.b - 1))
+        return a, safe_sqrt(-jnp.expm1(-2 * r))
+
+
+@dataclass(frozen=True)
+class Plain(Transition):
+    """No reparameterization: the ablation. a_k = w_k, or exp((w_k - 1) dt_k) in asynchronous time.
+
+    Nothing keeps |a_k| below 1.
+    """
+
+    gain: Gain = "rate"
+    tau: tuple[float, float] = (2.0, 50.0)
+
+    def __post_init__(self):
+        _check_gain(self)
+        _check_tau(self, least=0.5)
+
+    def spectrum(self, block, key):
+        """a = 1 - 1/τ on the ladder."""
+        return {"w": 1 - 1 / time_ladder(block, *self.tau)}
+
+    def discretize(self, parameters, w, dt):
+        """The gains are those of `Stable` with r = 1 - w."""
+        a = w if dt is None else jnp.exp((w - 1) * dt[..., None])
+        if self.gain is None:
+            return a, jnp.ones_like(w)
+        if self.gain == "rate":
+            return a, 1 - w
+        unit = w if dt is None else jnp.exp(w - 1)
+        return a, safe_sqrt(1 - unit * unit)
+
+
+@dataclass(frozen=True)
+class Step(Transition):
+    """A static complex spectrum with a step size that may follow the input: S5, EventSSM, Mamba.
+
+        Δ_k = softplus(w_k)        a_k = exp(Λ Δ_k dt_k)        g_k = (exp(Λ Δ_k) - 1) / Λ
+
+    Λ starts at the HiPPO-N spectrum and Δ log-uniform in `steps`. dt None means dt = 1; `selective=False` is S5.
+    """
+
+    complex_state: ClassVar[bool] = True
+    steps: tuple[float, float] = (0.001, 0.1)
+
+    def __post_init__(self):
+        low, high = self.steps
+        if not 0 < low <= high:
+            raise ValueError(f"Step: steps={self.steps} must be two positive numbers in order")
+
+    def spectrum(self, block, key):
+        """Λ = -1/2 + iω, and softplus⁻¹ of the step sizes."""
+        low, high = np.log(self.steps)
+        seed = np.asarray(jax.random.key_data(key)).tolist()
+        sizes = np.exp(np.random.default_rng(seed).uniform(low, high, block))
+        return {
+            "w": np.log(np.expm1(sizes)),
+            "decay": np.full(block, math.log(0.5)),
+            "omega": hippo_frequencies(block),
+        }
+
+    def discretize(self, parameters, w, dt):
+        """Zero-order hold for the input; the gap scales the decay only, as in EventSSM."""
+        # The floor keeps the spectrum off zero, where the gain's formula would divide by it.
+        decay = jnp.maximum(jnp.exp(parameters["decay"]), 1e-4)
+        size = jax.nn.softplus(w)
+        spectrum = jax.lax.complex(-decay, parameters["omega"])
+        unit = _rotation(size * decay, size * parameters["omega"], jnp.ones((), w.dtype))
+        a = unit if dt is None else _rotation(size * decay, size * parameters["omega"], dt)
+        return a, (unit - 1) / spectrum
+
+
+@dataclass(frozen=True)
+class Ring(Transition):
+    """LRU: states on a ring in the unit disc, a_k = exp((-exp(w_k) + iω) dt_k), g_k = sqrt(1 - |a|²).
+
+    The modulus starts between `radius`, uniform in area, and the phase uniform up to `phase`.
+    """
+
+    complex_state: ClassVar[bool] = True
+    selective: bool = False
+    radius: tuple[float, float] = (0.5, 0.98)
+    phase: float = 2 * math.pi
+
+    def __post_init__(self):
+        low, high = self.radius
+        if not 0 < low <= high < 1:
+            raise ValueError(f"Ring: radius={self.radius} must be two numbers between 0 and 1 in order")
+
+    def spectrum(self, block, key):
+        """Moduli and phases of LRU's initialisation."""
+        low, high = self.radius
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+        modulus = np.sqrt(rng.uniform(low**2, high**2, block))
+        return {"w": np.log(-np.log(modulus)), "omega": rng.uniform(0, self.phase, block)}
+
+    def discretize(self, parameters, w, dt):
+        """dt None means dt = 1. The gain is that of one unit of time: an event enters whole after any gap."""
+        rate = jnp.exp(w)
+        a = _rotation(rate, parameters["omega"], jnp.ones((), w.dtype) if dt is None else dt)
+        return a, safe_sqrt(-jnp.expm1(-2 * rate))
+
+
+def _check_gain(transition: Stable | Plain) -> None:
+    if transition.gain not in ("rate", "variance", None):
+        name = type(transition).__name__
+        raise ValueError(f'{name}: gain={transition.gain!r} is not one of "rate", "variance", None')
+
+
+def _check_tau(transition: Stable | Plain, least: float) -> None:
+    low, high = transition.tau
+    if not least <= low <= high < math.inf:
+        name = type(transition).__name__
+        raise ValueError(f"{name}: tau={transition.tau} must be two numbers in order, at least {least}")
+
+
+def _rotation(rate: Array, omega: Array, dt: Array) -> Array:
+    """exp((-rate + i omega) dt)."""
+    dt = dt[..., None]
+    modulus, angle = jnp.exp(-rate * dt), jnp.broadcast_to(omega * dt, jnp.broadcast_shapes(rate.shape, dt.shape))
+    return jax.lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
+
+
+def safe_sqrt(q: Array) -> Array:
+    """The root of q, zero with gradient zero where q is not positive (where a gradient would be infinite)."""
+    positive = q > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, q, 1)), 0)
+
+
+def time_ladder(count: int, shortest: float, longest: float) -> np.ndarray:
+    """Time constants log-spaced over a range; a ladder of one rung stands in its middle."""
+    if count == 1:
+        return np.array([math.sqrt(shortest * longest)])
+    return np.geomspace(shortest, longest, count)
+
+
+def hippo_frequencies(count: int) -> np.ndarray:
+    """The positive imaginary parts of the HiPPO-N spectrum of size 2·count, largest first.
+
+    HiPPO-N is the normal part of HiPPO-LegS: -1/2 on the diagonal and ±sqrt((n + ½)(m + ½)) off it, so its
+    eigenvalues are -1/2 ± iω.
+    """
+    root = np.sqrt(np.arange(2 * count) + 0.5)
+    skew = np.tril(np.outer(root, root), -1)
+    return np.sort(np.linalg.eigvalsh(1j * (skew - skew.T)))[::-1][:count]
