@@ -18,6 +18,7 @@ from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.forms import Form, Full
+from s7.initial import draw
 from s7.layer import Drive, S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
@@ -50,10 +51,9 @@ class Linear(eqx.Module):
     W: Float[Array, "N H"]
     c: Float[Array, " N"]
 
-    def __init__(self, width: int, out: int, *, key: PRNGKeyArray, dtype: DTypeLike, bias: float = 0.0):
-        weights_key, bias_key = jax.random.split(key)
-        self.W = jax.random.normal(weights_key, (out, width), dtype) / math.sqrt(width)
-        self.c = bias * jax.random.normal(bias_key, (out,), dtype)
+    def __init__(self, width: int, out: int, *, key: PRNGKeyArray, dtype: DTypeLike):
+        self.W = draw({"W": ((out, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)["W"]
+        self.c = jnp.zeros(out, dtype)
 
     def __call__(self, u: Float[Array, "L H"]) -> Float[Array, "L N"]:
         """W u_k + c."""
@@ -98,8 +98,8 @@ class Block(eqx.Module):
         layer_key, backward_key, gate_key, project_key = jax.random.split(key, 4)
 
         def make_layer(key: PRNGKeyArray) -> S7Layer:
-            settings = {"transition": config.transition, "form": config.form, "blocks": config.blocks}
-            return S7Layer(width, state, key=key, dtype=dtype, **settings)
+            kind = {"transition": config.transition, "form": config.form}
+            return S7Layer(width, state, key=key, blocks=config.blocks, dtype=dtype, **kind)  # type: ignore[arg-type]
 
         self.norm = make_norm(config.norm, width, dtype)
         self.layer = make_layer(layer_key)
@@ -175,7 +175,7 @@ class Block(eqx.Module):
         if signal.rows is None:
             return [layer.drive(u) for layer in layers]
         table = normalise(signal.rows.table)
-        return [Drive(*(q[signal.rows.index] for q in layer.drive(table))) for layer in layers]
+        return [Drive(*(q[signal.rows.token] for q in layer.drive(table))) for layer in layers]
 
     def _layers(self, u, drives: list[Drive], signal: Signal, state: BlockState | None, stride: int):
         initial = None if state is None else state.x

@@ -81,9 +81,7 @@ _quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 
 @jax.custom_vjp
-def bilinear(
-    W: Float[Array, "H P I"], x: Float[Array, "L P"], u: Float[Array, "L I"]
-) -> Float[Array, "L H"]:
+def bilinear(W: Float[Array, "H P I"], x: Float[Array, "L P"], u: Float[Array, "L I"]) -> Float[Array, "L H"]:
     """y_kh = Σ_pi W[h, p, i] x_kp u_ki."""
     H, P, I = W.shape
     gather = W.reshape(H, P * I).T

@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, DTypeLike, Float, Integer, PRNGKeyArray, Shaped
+from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray, Shaped
 
 from s7 import checks
 from s7.contractions import linear
 from s7.events.tokens import vocabulary
-from s7.transitions import Parameters
+from s7.initial import Parameters, draw
 
 
 class Encoder(ABC):
@@ -62,7 +62,7 @@ class _TokenReader(Encoder):
     def size(self) -> int:
         """How many tokens there are."""
 
-    def admit(self, inputs, dtype, mask):  # noqa: D102
+    def admit(self, inputs, dtype, mask):
         inputs = jnp.asarray(inputs)
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
             raise TypeError(f"tokens must be whole numbers, not {inputs.dtype}")
@@ -84,16 +84,16 @@ class TokenEncoder(_TokenReader):
     tokens: int
 
     @property
-    def size(self) -> int:  # noqa: D102
+    def size(self) -> int:
         return self.tokens
 
-    def init(self, width, *, key, dtype):  # noqa: D102
-        return {"token": jax.random.normal(key, (self.tokens, width), dtype)}
+    def init(self, width, *, key, dtype):
+        return draw({"token": ((self.tokens, width), 1.0)}, key=key, dtype=dtype)
 
-    def __call__(self, parameters, inputs):  # noqa: D102
+    def __call__(self, parameters, inputs):
         return parameters["token"][inputs]
 
-    def table(self, parameters):  # noqa: D102
+    def table(self, parameters):
         return parameters["token"]
 
 
@@ -117,28 +117,24 @@ class EventEncoder(_TokenReader):
             raise ValueError("EventEncoder: token, x, y and polarity are all left out; keep one")
 
     @property
-    def size(self) -> int:  # noqa: D102
+    def size(self) -> int:
         return vocabulary(self.sensor)
 
-    def init(self, width, *, key, dtype):  # noqa: D102
+    def init(self, width, *, key, dtype):
         s_x, s_y = self.sensor
         rows = {"token": self.size, "x": s_x, "y": s_y, "polarity": 2}
         rows = {name: size for name, size in rows.items() if getattr(self, name)}
-        keys = jax.random.split(key, len(rows))
         scale = 1 / math.sqrt(len(rows))
-        return {
-            name: scale * jax.random.normal(k, (size, width), dtype)
-            for k, (name, size) in zip(keys, rows.items(), strict=True)
-        }
+        return draw({name: ((size, width), scale) for name, size in rows.items()}, key=key, dtype=dtype)
 
-    def __call__(self, parameters, inputs):  # noqa: D102
+    def __call__(self, parameters, inputs):
         pixels = inputs // 2
         s_y = self.sensor[1]
         index = {"token": inputs, "x": pixels // s_y, "y": pixels % s_y, "polarity": inputs % 2}
         vectors = [table[index[name]] for name, table in parameters.items()]
         return jnp.sum(jnp.stack(vectors), 0)
 
-    def table(self, parameters):  # noqa: D102
+    def table(self, parameters):
         return self(parameters, jnp.arange(self.size))
 
 
@@ -150,17 +146,14 @@ class LinearEncoder(Encoder):
     bias: float = 0.7
 
     @property
-    def event_shape(self):  # noqa: D102
+    def event_shape(self):
         return (self.inputs,)
 
-    def init(self, width, *, key, dtype):  # noqa: D102
-        weights, bias = jax.random.split(key)
-        return {
-            "W": jax.random.normal(weights, (width, self.inputs), dtype) / math.sqrt(self.inputs),
-            "c": self.bias * jax.random.normal(bias, (width,), dtype),
-        }
+    def init(self, width, *, key, dtype):
+        wanted = {"W": ((width, self.inputs), 1 / math.sqrt(self.inputs)), "c": ((width,), self.bias)}
+        return draw(wanted, key=key, dtype=dtype)
 
-    def __call__(self, parameters, inputs):  # noqa: D102
+    def __call__(self, parameters, inputs):
         return linear(parameters["W"], inputs) + parameters["c"]
 
 
@@ -176,27 +169,23 @@ class ImageEncoder(Encoder):
             raise ValueError(f"ImageEncoder: shape={self.shape} must be (height, width, channels), at least 8×8")
 
     @property
-    def event_shape(self):  # noqa: D102
+    def event_shape(self):
         return self.shape
 
-    def init(self, width, *, key, dtype):  # noqa: D102
+    def init(self, width, *, key, dtype):
         height, breadth, colours = self.shape
-        k1, k2, k3 = jax.random.split(key, 3)
-        flat = _eighth(height) * _eighth(breadth) * self.channels
-
-        def scaled(key, shape, inputs):
-            return jax.random.normal(key, shape, dtype) * math.sqrt(2 / inputs)
-
-        return {
-            "conv1": scaled(k1, (5, 5, colours, self.channels), 25 * colours),
-            "conv2": scaled(k2, (3, 3, self.channels, self.channels), 9 * self.channels),
-            "c1": jnp.zeros(self.channels, dtype),
-            "c2": jnp.zeros(self.channels, dtype),
-            "W": jax.random.normal(k3, (width, flat), dtype) / math.sqrt(flat),
-            "c": jnp.zeros(width, dtype),
+        channels = self.channels
+        flat = _eighth(height) * _eighth(breadth) * channels
+        weights = {
+            "conv1": ((5, 5, colours, channels), math.sqrt(2 / (25 * colours))),
+            "conv2": ((3, 3, channels, channels), math.sqrt(2 / (9 * channels))),
+            "W": ((width, flat), 1 / math.sqrt(flat)),
         }
+        biases = {"c1": channels, "c2": channels, "c": width}
+        zeros = {name: jnp.zeros(size, dtype) for name, size in biases.items()}
+        return draw(weights, key=key, dtype=dtype) | zeros
 
-    def __call__(self, parameters, inputs):  # noqa: D102
+    def __call__(self, parameters, inputs):
         z = jax.nn.relu(_convolve(inputs, parameters["conv1"], 1) + parameters["c1"])
         z = _convolve(_max_pool(z), parameters["conv2"], 2) + parameters["c2"]
         z = _max_pool(jax.nn.relu(z)).reshape(inputs.shape[0], -1)

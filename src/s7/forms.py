@@ -12,12 +12,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import bilinear, linear, quadratic
-from s7.transitions import SELECTIVE_SCALE, Parameters
+from s7.initial import Normal, Parameters, draw
+from s7.transitions import SELECTIVE_SCALE
 
 Selectivity = Literal["diagonal", "full", "static"]
 
@@ -35,29 +35,22 @@ class Form(ABC):
 
     def init(self, width: int, rows: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """B, b, C, D and the maps that make them selective."""
-        keys = iter(jax.random.split(key, 12))
-
-        def normal(*shape: int, scale: float) -> Array:
-            return scale * jax.random.normal(next(keys), shape, dtype)
-
-        parameters = {
-            "B": normal(rows, width, scale=1 / math.sqrt(width)),
-            "C": normal(width, rows, scale=1 / math.sqrt(rows)),
+        natural = 1 / math.sqrt(width)
+        wanted: dict[str, Normal] = {
+            "B": ((rows, width), natural),
+            "C": ((width, rows), 1 / math.sqrt(rows)),
+            "D": ((width, width), natural) if self.D == "full" else ((width,), 1.0),
         }
-        if self.bias:
-            parameters["b"] = jnp.zeros(rows, dtype)
         if self.D == "full":
-            parameters["D"] = normal(width, width, scale=1 / math.sqrt(width))
-            parameters["W_D"] = normal(width, width, width, scale=SELECTIVE_SCALE / width)
-        else:
-            parameters["D"] = normal(width, scale=1.0)
-        if self.D == "diagonal":
-            parameters["W_D"] = normal(width, width, scale=SELECTIVE_SCALE / math.sqrt(width))
-        return parameters | self.selective_maps(width, rows, normal)
+            wanted["W_D"] = ((width, width, width), SELECTIVE_SCALE / width)
+        elif self.D == "diagonal":
+            wanted["W_D"] = ((width, width), SELECTIVE_SCALE * natural)
+        parameters = draw(wanted | self.selective_maps(width, rows), key=key, dtype=dtype)
+        return parameters | {"b": jnp.zeros(rows, dtype)} if self.bias else parameters
 
     @abstractmethod
-    def selective_maps(self, width: int, rows: int, normal) -> Parameters:
-        """W_B and W_C, in whatever shape the form keeps them; normal(*shape, scale=) draws."""
+    def selective_maps(self, width: int, rows: int) -> dict[str, Normal]:
+        """W_B and W_C, in whatever shape the form keeps them."""
 
     @abstractmethod
     def select_input(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L S"] | None:
@@ -83,9 +76,7 @@ class Form(ABC):
             drive = drive + selected
         return drive + parameters["b"] if self.bias else drive
 
-    def output(
-        self, parameters: Parameters, x: Float[Array, "L S"], u: Float[Array, "L H"]
-    ) -> Float[Array, "L H"]:
+    def output(self, parameters: Parameters, x: Float[Array, "L S"], u: Float[Array, "L H"]) -> Float[Array, "L H"]:
         """C_k x_k + D_k u_k."""
         y = linear(parameters["C"], x) + self._direct(parameters, u)
         selected = self.select_output(parameters, x, u)
@@ -132,13 +123,13 @@ class Full(Form):
         if self.selective not in ("BC", "B", "C"):
             raise ValueError(f'Full: selective={self.selective!r} is not one of "BC", "B", "C"')
 
-    def selective_maps(self, width, rows, normal):
+    def selective_maps(self, width, rows):
         """W_B[p, i, j] and W_C[h, p, j], where j is the entry of u_k that selects."""
         maps = {}
         if "B" in self.selective:
-            maps["W_B"] = normal(rows, width, width, scale=SELECTIVE_SCALE / width)
+            maps["W_B"] = ((rows, width, width), SELECTIVE_SCALE / width)
         if "C" in self.selective:
-            maps["W_C"] = normal(width, rows, width, scale=SELECTIVE_SCALE / math.sqrt(width * rows))
+            maps["W_C"] = ((width, rows, width), SELECTIVE_SCALE / math.sqrt(width * rows))
         return maps
 
     def select_input(self, parameters, u):
@@ -170,16 +161,17 @@ class Factored(Form):
         if self.rank < 1:
             raise ValueError(f"Factored: rank={self.rank} must be at least 1")
 
-    def selective_maps(self, width, rows, normal):
+    def selective_maps(self, width, rows):
         """Three factors each."""
-        R, H = self.rank, 1 / math.sqrt(width)
+        R, H, P = self.rank, 1 / math.sqrt(width), 1 / math.sqrt(rows)
+        last = SELECTIVE_SCALE / math.sqrt(R)
         return {
-            "V1": normal(R, width, scale=H),
-            "V2": normal(R, width, scale=H),
-            "V3": normal(rows, R, scale=SELECTIVE_SCALE / math.sqrt(R)),
-            "U1": normal(R, rows, scale=1 / math.sqrt(rows)),
-            "U2": normal(R, width, scale=H),
-            "U3": normal(width, R, scale=SELECTIVE_SCALE / math.sqrt(R)),
+            "V1": ((R, width), H),
+            "V2": ((R, width), H),
+            "V3": ((rows, R), last),
+            "U1": ((R, rows), P),
+            "U2": ((R, width), H),
+            "U3": ((width, R), last),
         }
 
     def select_input(self, parameters, u):
@@ -206,7 +198,7 @@ class Static(Form):
 
     D: Selectivity = "static"
 
-    def selective_maps(self, width, rows, normal):
+    def selective_maps(self, width, rows):
         return {}
 
     def select_input(self, parameters, u):

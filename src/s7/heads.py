@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
+from s7.initial import Parameters, draw
 from s7.pooling import Average
 from s7.signal import Signal
-from s7.transitions import Parameters
 
 
 class Steps(NamedTuple):
@@ -53,8 +53,8 @@ class Head(ABC):
 
     def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """A linear map to the outputs."""
-        W = jax.random.normal(key, (self.outputs, width), dtype) / math.sqrt(width)
-        return {"W": W, "c": jnp.zeros(self.outputs, dtype)}
+        W = draw({"W": ((self.outputs, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)
+        return W | {"c": jnp.zeros(self.outputs, dtype)}
 
     def decode(self, parameters: Parameters, features: Float[Array, "M H"]) -> Float[Array, "M O"]:
         """W z + c."""
@@ -69,17 +69,17 @@ class Head(ABC):
 class Mean(Head):
     """The mean over all events."""
 
-    def start(self, width, dtype):  # noqa: D102
+    def start(self, width, dtype):
         return Average.empty(width, dtype)
 
-    def absorb(self, memory, signal):  # noqa: D102
+    def absorb(self, memory, signal):
         return memory.merge(Average.over(signal.values, self.weights(signal), signal.valid()))
 
     def weights(self, signal: Signal) -> Float[Array, " L"]:
         """How much each event counts."""
         return jnp.ones(signal.length, signal.values.dtype)
 
-    def feature(self, memory):  # noqa: D102
+    def feature(self, memory):
         return memory.mean
 
 
@@ -87,7 +87,7 @@ class Mean(Head):
 class TimeMean(Mean):
     """The mean over time: each event counts as much as the gap before it."""
 
-    def weights(self, signal):  # noqa: D102
+    def weights(self, signal):
         return signal.gaps()
 
 
@@ -99,15 +99,15 @@ class _Seen(NamedTuple):
 class Last(Head):
     """The last event's."""
 
-    def start(self, width, dtype):  # noqa: D102
+    def start(self, width, dtype):
         return _Seen(jnp.zeros(width, dtype))
 
-    def absorb(self, memory, signal):  # noqa: D102
+    def absorb(self, memory, signal):
         mask = signal.valid()
         last = signal.values[signal.length - 1 - jnp.argmax(mask[::-1])]
         return _Seen(jnp.where(mask.any(), last, memory.last))
 
-    def feature(self, memory):  # noqa: D102
+    def feature(self, memory):
         return memory.last
 
 
@@ -128,8 +128,8 @@ class Retrieval(Mean):
     def init(self, width, *, key, dtype):
         """A hidden layer of the model's width, then the outputs."""
         hidden, out = jax.random.split(key)
-        W1 = jax.random.normal(hidden, (width, 4 * width), dtype) / math.sqrt(4 * width)
-        return super().init(width, key=out, dtype=dtype) | {"W1": W1, "c1": jnp.zeros(width, dtype)}
+        W1 = draw({"W1": ((width, 4 * width), 1 / math.sqrt(4 * width))}, key=hidden, dtype=dtype)
+        return super().init(width, key=out, dtype=dtype) | W1 | {"c1": jnp.zeros(width, dtype)}
 
     def read(self, parameters, memory):
         """The memory holds both documents."""

@@ -14,8 +14,9 @@ from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKey
 
 from s7 import checks
 from s7.forms import Form, Full
+from s7.initial import Parameters
 from s7.recurrence import over_windows, recurrence
-from s7.transitions import Parameters, Stable, Transition
+from s7.transitions import Stable, Transition
 
 
 class Drive(NamedTuple):
@@ -38,9 +39,9 @@ class Matrices(NamedTuple):
 class S7Layer(eqx.Module):
     """One S7 layer on one sequence; `jax.vmap` batches.
 
-    With no options it is the paper's: `Stable(a=1, b=0.5)`, `Full`, a diagonal D_k, and b; but for the input
-    gain, which is 1 - a_k (`gain=None` is the paper to the letter). `blocks` is the paper's J. `dt` is the
-    gap assumed where a call gives none; None is regular time.
+    With no options: `Stable(a=1, b=0.5)`, `Full`, a D_k that is a diagonal (the paper's is a matrix: D="full"), a
+    constant b, and the input gain r_k, which is 1 - a_k in regular time (`gain=None` is the paper to the letter).
+    `blocks` is the paper's J. `dt` is the gap assumed where a call gives none; None is regular time.
     """
 
     rates: Parameters
@@ -105,9 +106,9 @@ class S7Layer(eqx.Module):
         Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
         start a new sequence, so that several can be packed end to end.
         """
-        u, dt, mask, reset = self.admit(u, dt, mask, reset)
-        x, final = self.states(self.drive(u), dt, mask, reset, state)
-        return self.output(x, u), final
+        events, dt, mask, reset = self.admit(u, dt, mask, reset)
+        x, final = self.states(self.drive(events), dt, mask, reset, state)
+        return self.output(x, events), final
 
     def step(
         self,
@@ -120,14 +121,12 @@ class S7Layer(eqx.Module):
         y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
         return y[0], state
 
-    def matrices(
-        self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None
-    ) -> Matrices:
+    def matrices(self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None) -> Matrices:
         """The layer's matrices at every event, with the gain folded into B and b: L·H·P numbers, to look at."""
-        u, dt, _, _ = self.admit(u, dt, None, None)
-        a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, u), dt)
-        a, gain = (jnp.broadcast_to(q, (u.shape[0], self.state)) for q in (a, gain))
-        B, b, C, D = self.form.matrices(self.maps, u)
+        events, gaps, _, _ = self.admit(u, dt, None, None)
+        a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, events), gaps)
+        a, gain = (jnp.broadcast_to(q, (events.shape[0], self.state)) for q in (a, gain))
+        B, b, C, D = self.form.matrices(self.maps, events)
         if self.transition.complex_state:
             P = self.state
             B, b = lax.complex(B[:, :P], B[:, P:]), lax.complex(b[:P], b[P:])
@@ -137,7 +136,7 @@ class S7Layer(eqx.Module):
 
     # The parts of a call, for a block to put together in its own way.
 
-    def admit(self, u, dt, mask, reset):
+    def admit(self, u, dt, mask, reset) -> tuple[Array, Array | None, Array | None, Array | None]:
         """The arguments as arrays of the layer's own type, checked, with nothing left in the padding."""
         u = jnp.asarray(u, self.dtype)
         if u.ndim != 2 or u.shape[1] != self.width:

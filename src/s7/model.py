@@ -8,6 +8,7 @@ its answer. So after any events, in whatever chunks, the stream's answer is the 
 import difflib
 import math
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,10 +23,10 @@ from s7 import checks
 from s7.block import Block, BlockConfig, BlockState
 from s7.encoders import Encoder
 from s7.heads import Head, Steps
+from s7.initial import Parameters
 from s7.norm import Moments
 from s7.pooling import Pool
 from s7.signal import Rows, Signal
-from s7.transitions import Parameters
 
 # Selective quantities are computed once per token, not per event, while the vocabulary is at most this many times
 # as long as the sequence: a batch shares the table, so it pays well before the sequence is as long.
@@ -95,7 +96,7 @@ class S7Model(eqx.Module):
         if jnp.zeros((), dtype).dtype != dtype:
             raise ValueError('dtype="float64" needs jax.config.update("jax_enable_x64", True) first')
         encoder_key, head_key, *keys = jax.random.split(key, 2 + sum(stage.depth for stage in config.stages))
-        blocks = []
+        blocks: list[Block] = []
         width = config.width
         for stage in config.stages:
             for place in range(stage.depth):
@@ -105,7 +106,14 @@ class S7Model(eqx.Module):
                 block_key = keys[len(blocks)]
                 blocks.append(
                     Block(
-                        width, config.state, config, out=out, stride=stride, pool=stage.pool, key=block_key, dtype=dtype
+                        width,
+                        config.state,
+                        config,
+                        out=out,
+                        stride=stride,
+                        pool=stage.pool,
+                        key=block_key,
+                        dtype=dtype,
                     )
                 )
                 width = out
@@ -162,19 +170,19 @@ class S7Model(eqx.Module):
         """
         head = self.config.head
 
-        def run(inputs, dt, length, key, axis):
+        def run(inputs, dt, length, key, axis=batch_axis):
             signal, moments = self._trunk(self._encode(inputs, dt, length), key, axis)
             return (signal if head.per_step else head.absorb(self._memory(), signal)), moments
 
         if head.documents == 1:
-            seen, moments = run(inputs, dt, length, key, batch_axis)
+            seen, moments = run(inputs, dt, length, key)
             if head.per_step:
                 return head.decode(self.head, seen.values), moments
             return head.read(self.head, seen), moments
 
         axis: Any = None if batch_axis is None else (batch_axis, "document")
         keys = None if key is None else jax.random.split(key, head.documents)
-        each = jax.vmap(lambda *arguments: run(*arguments, axis), axis_name="document")
+        each: Any = jax.vmap(partial(run, axis=axis), axis_name="document")
         seen, moments = each(*self._documents(inputs, dt, length), keys)
         return head.read(self.head, seen), jax.tree.map(lambda q: q[0], moments)
 
@@ -190,7 +198,7 @@ class S7Model(eqx.Module):
         """The outputs of several sequences laid end to end, as if each were alone.
 
         `segments` numbers the sequence that each event belongs to, from 0, and is -1 on padding. In a model that
-        pools, each sequence starts at a multiple of `stride` (`s7.data.pack` does that). With the `PerStep` head
+        pools, each sequence starts at a multiple of `stride` (`s7.pack` does that). With the `PerStep` head
         the outputs are those of all steps, in place.
         """
         head = self.config.head
@@ -260,9 +268,9 @@ class S7Model(eqx.Module):
     ) -> tuple[Signal, ModelState]:
         """The last block's signal and the state after some events, without an answer: cheaper than `chunk`."""
 
-        def run(inputs, dt, length, state):
+        def run(inputs, dt, length, state: ModelState):
             signal = self._encode(inputs, dt, length)
-            states = []
+            states: list[Any] = []
             for block, before in zip(self.blocks, state.blocks, strict=True):
                 signal, after, _ = block(signal, before, flush=False)
                 states.append(after)
@@ -315,7 +323,7 @@ class S7Model(eqx.Module):
     def _memory(self) -> Any:
         return self.config.head.start(self.out_width, self._dtype)
 
-    def _documents(self, inputs, dt, length):
+    def _documents(self, inputs, dt, length) -> tuple[Any, Any, Any]:
         """The arguments with the documents in front, to be mapped over."""
         if np.shape(inputs)[0] != self.config.head.documents:
             raise ValueError(f"the Retrieval head reads 2 documents, inputs have shape {np.shape(inputs)}")
@@ -334,7 +342,7 @@ class S7Model(eqx.Module):
         rows = None
         size = getattr(encoder, "size", None)
         if size is not None and size <= TABLE_PER_EVENT * events:
-            rows = Rows(encoder.table(self.encoder), inputs)
+            rows = Rows(encoder.table(self.encoder), inputs)  # type: ignore[arg-type]
         return Signal(values, dt, mask, rows=rows)
 
     def _gaps(self, dt, events: int, mask):

@@ -48,7 +48,7 @@ class LayerNorm(Norm):
     def __init__(self, width: int, dtype: DTypeLike):
         self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
 
-    def prepare(self, u, mask, batch_axis):  # noqa: D102
+    def prepare(self, u, mask, batch_axis):
         def normalise(u):
             centred = u - u.mean(-1, keepdims=True)
             return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * self.scale + self.shift
@@ -64,7 +64,7 @@ class RMSNorm(Norm):
     def __init__(self, width: int, dtype: DTypeLike):
         self.scale = jnp.ones(width, dtype)
 
-    def prepare(self, u, mask, batch_axis):  # noqa: D102
+    def prepare(self, u, mask, batch_axis):
         return lambda u: u * lax.rsqrt((u**2).mean(-1, keepdims=True) + EPSILON) * self.scale, None
 
 
@@ -86,10 +86,10 @@ class BatchNorm(Norm):
         self.momentum = momentum
 
     @property
-    def moments(self) -> Moments | None:  # noqa: D102
+    def moments(self) -> Moments | None:
         return self.running
 
-    def prepare(self, u, mask, batch_axis):  # noqa: D102
+    def prepare(self, u, mask, batch_axis):
         running = Moments(*map(lax.stop_gradient, self.running))
         if batch_axis is None:
             return self._normaliser(running), None
@@ -99,7 +99,9 @@ class BatchNorm(Norm):
         variance = lax.psum(weights @ (u - mean) ** 2, batch_axis) / count
         batch = Moments(mean, variance)
         keep = self.momentum
-        updated = Moments(*(keep * old + (1 - keep) * lax.stop_gradient(new) for old, new in zip(running, batch)))
+        updated = Moments(
+            *(keep * old + (1 - keep) * lax.stop_gradient(new) for old, new in zip(running, batch, strict=True))
+        )
         return self._normaliser(batch), updated
 
     def _normaliser(self, moments: Moments) -> Callable[[Array], Array]:
@@ -110,7 +112,7 @@ class BatchNorm(Norm):
 class NoNorm(Norm):
     """u as it is."""
 
-    def prepare(self, u, mask, batch_axis):  # noqa: D102
+    def prepare(self, u, mask, batch_axis):
         return lambda u: u, None
 
 

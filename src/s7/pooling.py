@@ -26,7 +26,7 @@ class Average(NamedTuple):
 
     mean: Float[Array, "*batch H"]
     weight: Float[Array, "*batch"]
-    count: Float[Array, "*batch"]
+    number: Float[Array, "*batch"]
 
     @classmethod
     def empty(cls, width: int, dtype) -> "Average":
@@ -35,31 +35,34 @@ class Average(NamedTuple):
 
     @classmethod
     def over(
-        cls, values: Float[Array, "*batch N H"], weights: Float[Array, "*batch N"], mask: Bool[Array, "*batch N"]
+        cls,
+        values: Float[Array, "*batch N H"],
+        weights: Float[Array, "*batch N"],
+        mask: Bool[Array, "*batch N"],
     ) -> "Average":
         """Of the values where the mask holds, over the axis N."""
         ones = mask.astype(values.dtype)
         weights = jnp.where(mask, weights, 0)
-        weight, count = weights.sum(-1), ones.sum(-1)
+        weight, number = weights.sum(-1), ones.sum(-1)
         used = jnp.where(weight[..., None] > 0, weights, ones)
         total = jnp.maximum(used.sum(-1), jnp.finfo(values.dtype).tiny)
-        return cls(jnp.einsum("...nh,...n->...h", values, used / total[..., None]), weight, count)
+        return cls(jnp.einsum("...nh,...n->...h", values, used / total[..., None]), weight, number)
 
     def merge(self, other: "Average") -> "Average":
         """Of all that went into either."""
-        weight, count = self.weight + other.weight, self.count + other.count
+        weight, number = self.weight + other.weight, self.number + other.number
         share = jnp.where(
             weight > 0,
             other.weight / jnp.where(weight > 0, weight, 1),
-            other.count / jnp.maximum(count, 1),
+            other.number / jnp.maximum(number, 1),
         )
-        return Average(self.mean + (other.mean - self.mean) * share[..., None], weight, count)
+        return Average(self.mean + (other.mean - self.mean) * share[..., None], weight, number)
 
 
 class Pending(NamedTuple):
     """The window that a chunk ended in: how many events it has, their average, their time, the last of them."""
 
-    count: Int[Array, ""]
+    events: Int[Array, ""]
     average: Average
     dt: Float[Array, ""]
     last: Float[Array, " H"]
@@ -83,7 +86,7 @@ class Windows(NamedTuple):
     offset: Int[Array, ""] | None
     places: int
 
-    def place(self, events: Array, filling: float) -> Array:
+    def place(self, events: Array, filling: int | bool) -> Array:
         """Quantities of the events, (L, ...) -> (places, ...), with `filling` where there is no event."""
         return _place(events, self.places, self.offset, filling)
 
@@ -100,7 +103,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
         offset = None
     else:
         places = (length + stride - 1 + stride - 1) // stride * stride
-        offset = pending.count
+        offset = pending.events
     padded = signal.mask is not None or places != length
     mask = _place(signal.valid(), places, offset, False).reshape(-1, stride)
     gaps = _place(signal.gaps(), places, offset, 0).reshape(-1, stride)
@@ -109,11 +112,11 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
 
     laid_out = _place(values, places, offset, 0)
     if pending is not None:
-        carried = pending.count > 0
-        before = jnp.where(carried, pending.count - 1, places)
+        carried = pending.events > 0
+        before = jnp.where(carried, pending.events - 1, places)
         laid_out = laid_out.at[before].set(pending.last, mode="drop")
         dt = dt.at[0].add(jnp.where(carried, pending.dt, 0))
-        counts = counts.at[0].add(pending.count)
+        counts = counts.at[0].add(pending.events)
     if padded or pending is not None:
         ends = jnp.arange(0, places, stride) + jnp.maximum(counts, 1) - 1
         last = laid_out[ends]
@@ -126,9 +129,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
         average = Average.over(laid_out.reshape(-1, stride, values.shape[1]), weights, mask)
         if pending is not None:
             first = jax.tree.map(lambda q: q[0], average)
-            merged = jax.tree.map(
-                lambda new, old: jnp.where(carried, new, old), pending.average.merge(first), first
-            )
+            merged = jax.tree.map(lambda new, old: jnp.where(carried, new, old), pending.average.merge(first), first)
             average = jax.tree.map(lambda q, m: q.at[0].set(m), average, merged)
     skip = last if average is None else average.mean
 

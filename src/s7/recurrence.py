@@ -142,7 +142,8 @@ def over_windows(
         A_j = Π a_k       V_j = Σ_k (Π_{l>k} a_l) v_k       over the events k of window j
 
     so that x at the last event of each window (the first with `reverse`) is recurrence(A, V). Exact; the
-    sequential part is `stride` times shorter and the rest runs over all windows at once.
+    sequential part is `stride` times shorter and the rest runs over all windows at once. Its gradient is left to
+    JAX: the loop has only `stride` steps.
     """
     windows = a.shape[0] // stride
     by_place = [q.reshape(windows, stride, -1).swapaxes(0, 1) for q in (a, v)]

@@ -10,7 +10,7 @@ class Rows(NamedTuple):
     """Values that are rows of a table: what depends on an event alone is computed once per row, then gathered."""
 
     table: Float[Array, "V H"]
-    index: Int[Array, " L"]
+    token: Int[Array, " L"]
 
 
 class Signal(NamedTuple):

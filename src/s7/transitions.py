@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
+from s7.initial import Parameters, draw
 
-Parameters = dict[str, Array]
 Gain = Literal["rate", "variance"] | None
 
 # Selective maps start below their natural scale: the layer begins near its static self.
@@ -35,7 +35,7 @@ class Transition(ABC):
     selective: bool = True
 
     @abstractmethod
-    def spectrum(self, block: int, key: PRNGKeyArray) -> dict[str, np.ndarray]:
+    def spectrum(self, block: int, key: PRNGKeyArray) -> dict[str, np.ndarray | Array]:
         """Initial parameters of one block of states, `w` among them."""
 
     @abstractmethod
@@ -44,18 +44,16 @@ class Transition(ABC):
     ) -> tuple[Inexact[Array, "*L P"], Inexact[Array, "*L P"]]:
         """(a_k, g_k) from the raw parameter w_k."""
 
-    def init(
-        self, width: int, state: int, blocks: int, *, key: PRNGKeyArray, dtype: DTypeLike
-    ) -> Parameters:
+    def init(self, width: int, state: int, blocks: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Parameters of `state` states in `blocks` blocks, each block with the same spectrum."""
         if state % blocks:
             raise ValueError(f"blocks={blocks} does not divide state={state}")
         spectrum_key, map_key = jax.random.split(key)
         block = self.spectrum(state // blocks, spectrum_key)
-        parameters = {name: jnp.asarray(np.tile(values, blocks), dtype) for name, values in block.items()}
+        parameters = {name: jnp.tile(jnp.asarray(values, dtype), blocks) for name, values in block.items()}
         if self.selective:
-            scale = SELECTIVE_SCALE / math.sqrt(width)
-            parameters["W_w"] = scale * jax.random.normal(map_key, (state, width), dtype)
+            maps = {"W_w": ((state, width), SELECTIVE_SCALE / math.sqrt(width))}
+            parameters |= draw(maps, key=map_key, dtype=dtype)
         return parameters
 
     def raw(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L P"]:
@@ -74,10 +72,10 @@ class Stable(Transition):
         asynchronous       a_k = exp((-r_k + iω) dt_k)              (equation 12 with f(w) = -1/(a w² + b))
 
     The first is the forward Euler step of the second. ω = 0 unless `oscillate`; frequencies are static, and
-    since no Euler step of an oscillation stays in the unit disc, regular time then means dt = 1.
+    since an Euler step of an oscillation can leave the unit disc, regular time then means dt = 1.
 
-    The gain is "rate": g_k = r_k, a unit response to a constant input in regular time (r_k = 1 - a_k) and an
-    impulse response of unit area in asynchronous time; "variance": g_k = sqrt(1 - |a|²) over one unit of time;
+    The gain is "rate": g_k = r_k. For real states that is 1 - a_k in regular time, a unit response to a constant
+    input, and in asynchronous time an impulse response of unit area; "variance": g_k = sqrt(1 - |a|²) over one unit of time;
     or None: g_k = 1, as printed. `tau` bounds the initial time constants, in steps or in units of dt.
     """
 
@@ -124,9 +122,8 @@ class Stable(Transition):
             return a, jnp.ones_like(r)
         if self.gain == "rate":
             return a, r
-        if dt is None:  # 1 - (1 - r)² with the root taken of a sum of non-negative terms
-            return a, r * safe_sqrt(2 * self.a * w * w + (2 * self.b - 1))
-        return a, safe_sqrt(-jnp.expm1(-2 * r))
+        # 1 - |a|² over one unit of time, without cancellation.
+        return a, safe_sqrt(r * (2 - r) if dt is None else -jnp.expm1(-2 * r))
 
 
 @dataclass(frozen=True)
@@ -177,11 +174,10 @@ class Step(Transition):
 
     def spectrum(self, block, key):
         """Λ = -1/2 + iω, and softplus⁻¹ of the step sizes."""
-        low, high = np.log(self.steps)
-        seed = np.asarray(jax.random.key_data(key)).tolist()
-        sizes = np.exp(np.random.default_rng(seed).uniform(low, high, block))
+        low, high = map(math.log, self.steps)
+        sizes = jnp.exp(jax.random.uniform(key, (block,), minval=low, maxval=high))
         return {
-            "w": np.log(np.expm1(sizes)),
+            "w": jnp.log(jnp.expm1(sizes)),
             "decay": np.full(block, math.log(0.5)),
             "omega": hippo_frequencies(block),
         }
@@ -217,9 +213,10 @@ class Ring(Transition):
     def spectrum(self, block, key):
         """Moduli and phases of LRU's initialisation."""
         low, high = self.radius
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
-        modulus = np.sqrt(rng.uniform(low**2, high**2, block))
-        return {"w": np.log(-np.log(modulus)), "omega": rng.uniform(0, self.phase, block)}
+        modulus_key, phase_key = jax.random.split(key)
+        modulus = jnp.sqrt(jax.random.uniform(modulus_key, (block,), minval=low**2, maxval=high**2))
+        phase = jax.random.uniform(phase_key, (block,), maxval=self.phase)
+        return {"w": jnp.log(-jnp.log(modulus)), "omega": phase}
 
     def discretize(self, parameters, w, dt):
         """dt None means dt = 1. The gain is that of one unit of time: an event enters whole after any gap."""
@@ -244,7 +241,10 @@ def _check_tau(transition: Stable | Plain, least: float) -> None:
 def _rotation(rate: Array, omega: Array, dt: Array) -> Array:
     """exp((-rate + i omega) dt)."""
     dt = dt[..., None]
-    modulus, angle = jnp.exp(-rate * dt), jnp.broadcast_to(omega * dt, jnp.broadcast_shapes(rate.shape, dt.shape))
+    modulus, angle = (
+        jnp.exp(-rate * dt),
+        jnp.broadcast_to(omega * dt, jnp.broadcast_shapes(rate.shape, dt.shape)),
+    )
     return jax.lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
 
 

@@ -3,7 +3,7 @@
     token = 2 (x s_y + y) + [p > 0]                                     (the paper's equation 10, repaired)
 
 As printed, with p in {-1, 1} and the stride s_x, different events collide: (n, +) and (n + 1, -) always, and
-pixels whenever the sensor is not square. This one is one-to-one for every sensor.
+pixels wherever the sensor is higher than wide. This one is one-to-one for every sensor.
 """
 
 import numpy as np
@@ -19,9 +19,7 @@ def vocabulary(sensor: Sensor) -> int:
     return 2 * s_x * s_y
 
 
-def tokenize(
-    x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 128)
-) -> Integer[np.ndarray, "..."]:
+def tokenize(x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 128)) -> Integer[np.ndarray, "..."]:
     """Tokens of events at column x and row y with polarity p (-1 or 0 for darker, 1 for brighter)."""
     s_x, s_y = _check_sensor(sensor)
     columns = _whole(x, "x", s_x, f"a sensor {s_x} wide")

@@ -1,0 +1,169 @@
+"""Draws the figures of the-layer.md from the code that they explain: `.venv/bin/python docs/figures.py`."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+from jaxtyping import Array, Inexact
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+import s7
+
+# In float32 the last digits, and with them the bytes of the figures, would depend on the processor.
+jax.config.update("jax_enable_x64", True)
+
+FOLDER = Path(__file__).parent / "figures"
+
+# Okabe and Ito's colours, told apart by readers with any colour vision; dashes and markers tell the same story.
+BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+
+STYLE: Any = {
+    "figure.facecolor": "white",
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    # Element ids are hashes: without a salt of its own, each run draws new ones.
+    "svg.hashsalt": "s7",
+}
+
+
+def reparameterization() -> Figure:
+    """The factor a_k over the raw parameter w_k, in regular time and over one unit of asynchronous time."""
+    figure, (regular, asynchronous) = plt.subplots(1, 2, figsize=(9.2, 4.1), sharey=True, layout="constrained")
+    w = jnp.linspace(-4, 4, 401, dtype=jnp.float64)
+    settings = {(1.0, 0.5): (BLUE, "-"), (0.5, 0.5): (VERMILION, "--"), (1.0, 1.0): (GREEN, "-.")}
+    for (a, b), (colour, dashes) in settings.items():
+        transition = s7.Stable(a=a, b=b)
+        for axes, dt in ((regular, None), (asynchronous, jnp.ones(len(w)))):
+            factor, _ = transition.discretize({}, w[:, None], dt)
+            label = f"a = {a:g}, b = {b:g}" + (" (default)" if transition == s7.Stable() else "")
+            axes.plot(w, factor[:, 0], color=colour, linestyle=dashes, linewidth=2, label=label)
+
+    regular.plot(0, -1, "o", color="black", markersize=7, zorder=3)
+    regular.annotate(
+        "f(0) = −1 if b = 0.5:\nmarginally stable",
+        (0, -1),
+        (0.85, -0.83),
+        arrowprops={"arrowstyle": "-", "color": "black", "shrinkB": 5},
+        va="center",
+        fontsize=9.5,
+    )
+    for axes in (regular, asynchronous):
+        for bound in (-1, 1):
+            axes.axhline(bound, color=GREY, linewidth=1, linestyle=":")
+        axes.set_xlabel("raw parameter w (no unit)")
+    regular.set_title("Regular time: f(w) = 1 − 1/(a w² + b)")
+    regular.set_ylabel("factor on the state, per step")
+    regular.set_ylim(-1.15, 1.15)
+    asynchronous.set_title("Asynchronous time, gap 1: exp(−r), r = 1/(a w² + b)")
+    asynchronous.set_ylabel("factor on the state, per unit of time")
+    asynchronous.yaxis.set_tick_params(labelleft=True)
+    asynchronous.annotate("|a| = 1: no decay", (-3.9, 1.02), color=GREY, va="bottom")
+    asynchronous.legend(loc="lower center", bbox_to_anchor=(0.5, 0.14))
+    return figure
+
+
+def initial_transition(transition: s7.Stable, blocks: int) -> Inexact[np.ndarray, " P"]:
+    """a_k of a new layer of 16 states where the input is zero, so that w_k = w."""
+    layer = s7.S7Layer(1, 16, key=jax.random.key(0), transition=transition, blocks=blocks, dtype=jnp.float64)
+    factors: Array = layer.matrices(jnp.zeros((1, 1))).transition
+    return np.asarray(factors[0])
+
+
+def initial_spectrum() -> Figure:
+    """The initial factors of 16 states in J blocks: real, as factors and time constants; oscillating, as points."""
+    figure, ((modulus, plane), (constant, slow)) = plt.subplots(2, 2, figsize=(9.2, 5.6), layout="constrained")
+
+    looks = {1: (BLUE, "o", 5.5), 2: (VERMILION, "s", 5), 4: (GREEN, "^", 6)}
+    for blocks, (colour, marker, size) in looks.items():
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "markersize": size,
+            "linewidth": 1,
+            "label": f"J = {blocks}",
+        }
+        real = initial_transition(s7.Stable(), blocks)
+        # One line per block: a line across two of them would join states that have nothing to do with each other.
+        for block in np.split(np.arange(16), blocks):
+            modulus.plot(block + 1, np.abs(real[block]), **look)
+            constant.plot(block + 1, 1 / (1 - real[block]), **look)
+            look["label"] = None
+        a = initial_transition(s7.Stable(oscillate=True), blocks)[: 16 // blocks]
+        label = f"J = {blocks}: {len(a)} states" + (f", {blocks} times" if blocks > 1 else "")
+        for axes in (plane, slow):
+            # Hollow and of different sizes, for states of several J fall on the same place.
+            axes.plot(
+                *(a.real, a.imag, marker),
+                color=colour,
+                label=label,
+                markerfacecolor="none",
+                markeredgewidth=1.5,
+                markersize=5 + 3.5 * math.log2(blocks),
+            )
+
+    modulus.set_title("Real states, regular time")
+    modulus.set_ylabel("|a|, per step")
+    modulus.set_ylim(0.28, 1.03)
+    modulus.axhline(1, color=GREY, linewidth=1, linestyle=":")
+    modulus.tick_params(labelbottom=False)
+    modulus.legend(loc="lower center", ncols=3)
+    constant.set_ylabel("τ = 1/(1 − a), steps")
+    constant.set_yscale("log")
+    constant.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    constant.minorticks_off()
+    constant.set_xlabel("state")
+    for axes in (modulus, constant):
+        axes.set_xticks([1, 4, 5, 8, 9, 12, 13, 16])
+
+    angle = np.linspace(0, np.pi, 721)
+    for axes in (plane, slow):
+        axes.plot(np.cos(angle), np.sin(angle), color=GREY, linewidth=1.2)
+        axes.set_ylabel("Im a, per step")
+        axes.set_aspect("equal")
+    plane.annotate("unit circle", (np.cos(0.9), np.sin(0.9)), (6, 2), textcoords="offset points", color=GREY)
+    plane.set_title("Oscillating states, a = exp(−1/τ + iω)")
+    plane.set_xlim(-1.08, 1.08)
+    plane.set_ylim(-0.06, 1.08)
+    plane.set_xticks([-1, -0.5, 0, 0.5, 1])
+    plane.set_yticks([0, 0.5, 1])
+    # The slow states crowd at 1: the lower panel is the corner marked in the upper one.
+    slow.set_xlabel("Re a, per step")
+    slow.set_xlim(0.62, 1.01)
+    slow.set_ylim(-0.012, 0.194)
+    plane.indicate_inset(bounds=(0.62, -0.012, 0.39, 0.206), edgecolor="black", linewidth=1)
+    plane.legend(loc="lower left", bbox_to_anchor=(0.07, 0.05))
+    return figure
+
+
+def main() -> None:
+    """Writes each figure under its name."""
+    FOLDER.mkdir(exist_ok=True)
+    with plt.rc_context(STYLE):
+        for name, draw in {
+            "reparameterization": reparameterization,
+            "initial-spectrum": initial_spectrum,
+        }.items():
+            figure = draw()
+            path = FOLDER / f"{name}.svg"
+            # The date and matplotlib's version would change the file where nothing in the figure has changed.
+            figure.savefig(path, metadata={"Date": None, "Creator": None})
+            plt.close(figure)
+            print(path.relative_to(FOLDER.parent.parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Set-up of all tests: shapes in signatures are checked, and both precisions are there."""
+
+import os
+from pathlib import Path
+
+# Before JAX is imported: compiled code is kept between runs, and the two workers have a core each.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import config as jaxtyping_config
+from jaxtyping import install_import_hook
+
+import tests.signatures  # noqa: F401  (the hook below looks it up by name)
+
+jax.config.update("jax_enable_x64", True)
+install_import_hook("s7", "tests.signatures.check")
+
+# Deterministic; compiling makes the first example of a test slow, so no deadline.
+settings.register_profile(
+    "s7", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("s7")
+
+
+@pytest.fixture
+def as_users_see_it():
+    """Signatures unchecked, so that a wrong argument meets the library's own error, as it does outside of tests."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def key():
+    """A key for parameters."""
+    return jax.random.key(0)
