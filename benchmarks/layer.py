@@ -5,6 +5,7 @@ taken in turns; the ratio is straightforward / ours.
 """
 
 import argparse
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -33,8 +34,8 @@ def rivals(batch: int, length: int, width: int, state: int):
 
     ours, plain = (forward(call)(layer, u) for call in calls)
     np.testing.assert_allclose(ours, plain, atol=1e-3 * float(jnp.abs(plain).max()))
-    forwards = [lambda run=forward(call): run(layer, u) for call in calls]
-    trainings = [lambda run=training(call): run((layer, u)) for call in calls]
+    forwards = [partial(forward(call), layer, u) for call in calls]
+    trainings = [partial(training(call), (layer, u)) for call in calls]
     return forwards, trainings
 
 

@@ -1,4 +1,4 @@
-"""A long short-term memory, the recurrent network to beat, with the interface of a model: (L, inputs) -> (L, outputs)."""
+"""A long short-term memory, the recurrent network to beat: (L, inputs) -> (L, outputs), as an S7 model is called."""
 
 import math
 

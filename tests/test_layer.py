@@ -21,8 +21,8 @@ TRANSITIONS = {
     "ring": s7.Ring(selective=True),
 }
 FORMS = {
-    f"{form.__name__} D {D}": form(D=D, **extra)
-    for form, extra in ((s7.Full, {}), (s7.Factored, {"rank": 3}), (s7.Static, {}))
+    f"{form.__name__} D {D}": form(D=D)
+    for form in (s7.Full, s7.Factored, s7.Static)
     for D in ("diagonal", "full", "static")
 }
 TIMES = ("regular", "asynchronous")

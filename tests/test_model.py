@@ -1,6 +1,7 @@
 """The model: streaming equals calling, padding and packing change nothing, through every kind of block."""
 
 from functools import partial
+from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -14,21 +15,21 @@ import s7
 from s7.data import pack
 
 LENGTH = 41
-CUTS = (0, 1, 8, 9, 26, 26, LENGTH)
+CUTS = (0, 1, 8, 9, 24, 24, LENGTH)
 call = eqx.filter_jit(lambda model, *arguments, **keywords: model(*arguments, **keywords))
 chunk = eqx.filter_jit(s7.S7Model.chunk)
 step = eqx.filter_jit(s7.S7Model.step)
 readout = eqx.filter_jit(s7.S7Model.readout)
 
-POOLED = (s7.Stage(depth=1, stride=3, width=6, pool="time"), s7.Stage(depth=2, stride=4, pool="mean"))
+POOLED = (s7.Stage(stride=3, width=6, pool="time"), s7.Stage(stride=4, pool="mean"))
 LINEAR = {"encoder": s7.LinearEncoder(2), "width": 5, "state": 4, "dtype": "float64"}
 MODELS = {
-    "plain": {**LINEAR, "head": s7.Mean(3), "depth": 2},
+    "plain": {**LINEAR, "head": s7.Mean(3), "depth": 1},
     "pooled, time mean": {**LINEAR, "head": s7.TimeMean(3), "stages": POOLED},
     "pooled, per step, oscillating": {
         **LINEAR,
         "head": s7.PerStep(3),
-        "stages": (s7.Stage(stride=4, pool="last"), s7.Stage()),
+        "stages": (s7.Stage(stride=4, pool="last"),),
         "transition": s7.Stable(oscillate=True),
         "form": s7.Factored(rank=3),
     },
@@ -63,38 +64,62 @@ def part(sequence, start, end):
     return None if sequence is None else sequence[start:end]
 
 
-@pytest.mark.parametrize("timed", [True, False])
-@pytest.mark.parametrize("name", MODELS)
+def chunks(inputs, dt):
+    """Pieces of every kind: some in an array that is longer than they are, the last one exact."""
+    for start, end in pairwise(CUTS):
+        size = end - start if end == LENGTH else 17
+        piece, gaps = part(inputs, start, start + size), part(dt, start, start + size)
+        yield (piece, gaps, None if end == LENGTH else end - start), end
+
+
+IN_TIME = [(name, True) for name in MODELS] + [("plain", False), ("pooled, time mean", False)]
+
+
+@pytest.mark.parametrize(("name", "timed"), IN_TIME)
 def test_chunks_equal_the_whole_at_every_cut(name, timed):
     model = build(name)
     inputs, dt = events(name, timed=timed)
     per_step = model.config.head.per_step
     state, rows = model.init_state(), []
-    for start, end in zip(CUTS[:-1], CUTS[1:], strict=True):
-        out, state = chunk(model, inputs[start:end], state, part(dt, start, end))
-        whole = call(model, inputs[:end], part(dt, 0, end))
+    for (piece, gaps, length), end in chunks(inputs, dt):
+        out, state = chunk(model, piece, state, gaps, length)
+        whole = call(model, inputs, dt, end)
+        steps = -(-end // model.stride)
         if per_step:
             rows.append(out.values[out.mask])
-            assert_close(readout(model, state), whole[-1])
+            assert_close(readout(model, state), whole[steps - 1])
         else:
             assert_close(out, whole)
             assert_close(readout(model, state), whole)
+    assert_close(call(model, inputs, dt), whole)
     if per_step:
         complete = np.concatenate(rows)
         assert len(complete) == LENGTH // model.stride
         assert_close(complete, whole[: len(complete)])
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_step_equals_call(name):
+def test_an_empty_chunk_changes_nothing():
+    for name in ("pooled, time mean", "pooled, per step, oscillating"):
+        model = build(name)
+        inputs, dt = events(name, 17)
+        out, state = chunk(model, inputs, model.init_state(), dt)
+        again, same = model.chunk(inputs[:0], state, dt[:0])
+        jax.tree.map(lambda a, b: assert_close(a, b, 0), same, state)
+        if model.config.head.per_step:
+            assert again.values.shape == (0, 3)
+        else:
+            assert_close(again, out)
+
+
+@pytest.mark.parametrize(("name", "timed"), IN_TIME)
+def test_step_equals_call(name, timed):
     model = build(name)
-    inputs, dt = events(name, 14)
+    inputs, dt = events(name, timed=timed)
     state = model.init_state()
     for k in range(14):
-        out, state = step(model, inputs[k], state, dt[k])
-        if k in (0, 2, 3, 12, 13):
-            whole = call(model, inputs[: k + 1], dt[: k + 1])
-            assert_close(out, whole[-1] if model.config.head.per_step else whole)
+        out, state = step(model, inputs[k], state, None if dt is None else dt[k])
+        whole = call(model, inputs, dt, k + 1)
+        assert_close(out, whole[k // model.stride] if model.config.head.per_step else whole)
 
 
 def test_step_runs_inside_a_scan():
@@ -109,8 +134,10 @@ def test_step_runs_inside_a_scan():
     assert_close(outs[-1], call(model, inputs, dt))
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("name", MODELS)
+BOTH_WAYS = [("pooled, time mean", True), ("tokens", True)]
+
+
+@pytest.mark.parametrize(("name", "bidirectional"), [(name, False) for name in MODELS] + BOTH_WAYS)
 def test_padding_changes_no_output_and_no_gradient(name, bidirectional):
     model = build(name, bidirectional=bidirectional)
     inputs, dt = events(name, 19)
@@ -130,15 +157,23 @@ def test_padding_changes_no_output_and_no_gradient(name, bidirectional):
     jax.tree.map(assert_close, padded_gradient, gradient)
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("name", [name for name in MODELS if "per step" not in name])
+@pytest.mark.parametrize(
+    ("name", "bidirectional"), [("plain", False), ("batch norm, step", False), ("norm after, last", False), *BOTH_WAYS]
+)
 def test_packing_equals_separate_sequences(name, bidirectional):
     model = build(name, bidirectional=bidirectional)
     sequences = [events(name, length, seed) for seed, length in enumerate((9, 1, 24, 5))]
     packed = pack([i for i, _ in sequences], [d for _, d in sequences], stride=model.stride, length=120)
     run = eqx.filter_jit(lambda model, *a: model.packed(*a[:2], 4, a[2]))
     outs = run(model, packed.inputs, packed.segments, packed.dt)
-    assert_close(outs, np.stack([call(model, *one) for one in sequences]))
+    whole = [np.zeros((24, *packed.inputs.shape[1:]), packed.inputs.dtype) for _ in sequences]
+    for place, (inputs, _) in zip(whole, sequences, strict=True):
+        place[: len(inputs)] = inputs
+    alone = [
+        call(model, place, np.pad(dt, (0, 24 - len(dt))), len(dt))
+        for place, (_, dt) in zip(whole, sequences, strict=True)
+    ]
+    assert_close(outs, np.stack(alone))
 
 
 @pytest.mark.usefixtures("as_users_see_it")
@@ -167,7 +202,7 @@ def test_tokens_computed_once_per_row_equal_those_computed_per_event(monkeypatch
     inputs, dt = events("tokens")
     for norm in ("none", "layer"):
         model = build("tokens", norm=norm)
-        by_row = jax.jit(model.__call__)(inputs, dt)
+        by_row = jax.jit(lambda i, d, m=model: m(i, d))(inputs, dt)
         with monkeypatch.context() as patch:
             patch.setattr("s7.model.TABLE_PER_EVENT", 0)
             by_event = jax.jit(lambda i, d, m=model: m(i, d))(inputs, dt)
@@ -248,13 +283,15 @@ def test_an_unfinished_window_is_never_dropped(stride, length):
     inputs, dt = events("plain", length)
     out = call(model, inputs, dt)
     assert out.shape[0] == -(-length // stride)
-    unpooled = eqx.tree_at(lambda m: m.blocks[0], model, eqx.tree_at(lambda b: b.layer, build_unpooled(model), model.blocks[0].layer))
-    assert_close(out[-1], call(unpooled, inputs, dt)[-1])
+    assert_close(out[-1], call(unpooled(model), inputs, dt)[-1])
 
 
-def build_unpooled(model):
+def unpooled(model):
+    """The same one-block model with an output at every event."""
+    pooled = model.blocks[0]
+    parts = lambda block: (block.layer, block.gate, block.norm)  # noqa: E731
     block = s7.Block(5, 4, model.config, key=jax.random.key(0), dtype=jnp.float64)
-    return eqx.tree_at(lambda b: (b.gate, b.norm), block, (model.blocks[0].gate, model.blocks[0].norm))
+    return eqx.tree_at(lambda m: m.blocks[0], model, eqx.tree_at(parts, block, parts(pooled)))
 
 
 def test_the_papers_eigenworms_row_has_its_parameter_count():

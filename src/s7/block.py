@@ -145,7 +145,7 @@ class Block(eqx.Module):
             z, x = self._layers(u, self._drives(signal, normalise, u), signal, state, 1)
             above = signal._replace(rows=None)
 
-        z = z * jax.nn.sigmoid(self.gate(jax.nn.gelu(z)))
+        z = _gated(self.gate, z)
         z = above.values + _dropout(z, self.config.dropout, key)
         if not before:
             normalise, moments = self.norm.prepare(z, above.mask, batch_axis)
@@ -186,6 +186,11 @@ class Block(eqx.Module):
             x, _ = self.backward.states(drives[1], *when, stride=stride, reverse=True)
             z = z + self.backward.output(x, u)
         return z, final
+
+
+@jax.checkpoint  # on long sequences the intermediates would take more memory than all the rest
+def _gated(gate: Linear, z: Array) -> Array:
+    return z * jax.nn.sigmoid(gate(jax.nn.gelu(z)))
 
 
 def _dropout(z: Array, rate: float, key: PRNGKeyArray | None) -> Array:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 # Numbers in the intermediate of one chunk: large enough for an efficient matrix product, small enough for the
 # cache. Between these two bounds on the chunk's length, in steps.
-_CHUNK_NUMBERS = 98_304
+_CHUNK_NUMBERS = 65_536
 _SHORTEST, _LONGEST = 32, 1024
 
 
@@ -30,8 +30,14 @@ def _linear_forward(W, u):
 
 def _linear_backward(saved, g):
     W, u = saved
-    # The product over the sequence copies its left operand transposed: let that be the narrower one.
-    dW = g.T @ u if g.shape[1] <= u.shape[1] else (u.T @ g).T
+    narrow = g.shape[1] <= u.shape[1]
+
+    def chunk(dW, rows):
+        u, g = rows
+        # A product over the sequence copies its left operand transposed: let that be the narrower one.
+        return dW + (g.T @ u if narrow else (u.T @ g).T), ()
+
+    dW, _ = _over_chunks(chunk, jnp.zeros_like(W), sum(W.shape), u, g)
     return dW, g @ W
 
 
@@ -122,10 +128,12 @@ def _over_chunks(chunk: Callable, carry, numbers_per_step: int, *sequences: Arra
     """Runs `chunk(carry, rows) -> (carry, rows)` along the sequences; steps of zeros fill the last chunk."""
     length = sequences[0].shape[0]
     most = min(max(_CHUNK_NUMBERS // numbers_per_step, _SHORTEST), _LONGEST)
-    chunks = max(-(-length // most), 1)
-    if chunks == 1:
+    if length <= most:
         return chunk(carry, sequences)
-    steps = -(-length // chunks)
+    # Chunks that divide the sequence, if there are any of about the right length: filling up copies every array.
+    divisors = [steps for steps in range(most // 2 + 1, most + 1) if length % steps == 0]
+    steps = divisors[-1] if divisors else -(-length // -(-length // most))
+    chunks = -(-length // steps)
     if steps * chunks != length:
         sequences = tuple(jnp.pad(q, ((0, steps * chunks - length), (0, 0))) for q in sequences)
 

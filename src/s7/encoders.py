@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 
 from s7 import checks
 from s7.contractions import linear
@@ -35,7 +35,7 @@ class Encoder(ABC):
     def __call__(self, parameters: Parameters, inputs: Shaped[Array, "L ..."]) -> Float[Array, "L H"]:
         """The vectors at each event."""
 
-    def admit(self, inputs: Array, dtype: DTypeLike, mask: Array | None) -> Array:
+    def admit(self, inputs: Shaped[ArrayLike, "..."], dtype: DTypeLike, mask: Array | None) -> Array:
         """The inputs in the type to compute with, checked, with nothing left in the padding."""
         inputs = jnp.asarray(inputs, dtype)
         expected = ("length", *self.event_shape)

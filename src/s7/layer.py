@@ -1,6 +1,6 @@
 """The S7 layer: a transition, a form and the recurrence between them.
 
-    x_k = a_k * x_{k-1} + g_k * (B_k u_k + b)            y_k = Re(C_k x_k) + D_k u_k        (equations 3 and 5)
+x_k = a_k * x_{k-1} + g_k * (B_k u_k + b)            y_k = Re(C_k x_k) + D_k u_k        (equations 3 and 5)
 """
 
 from dataclasses import replace

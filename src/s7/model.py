@@ -236,8 +236,8 @@ class S7Model(eqx.Module):
         axis = 0 if documents == 1 else 1
         inputs = jnp.expand_dims(jnp.asarray(event), axis)
         gap = None if dt is None else jnp.expand_dims(jnp.asarray(dt, self._dtype), axis)
-        _, state = self.advance(inputs, state, gap)
-        return self.readout(state), state
+        signal, state = self.advance(inputs, state, gap)
+        return self._answer(state, signal), state
 
     def chunk(
         self,
@@ -252,12 +252,14 @@ class S7Model(eqx.Module):
         under way.
         """
         if np.shape(inputs)[self.config.head.documents - 1] == 0:
+            if not self.config.head.per_step:
+                return self.readout(state), state
             signal = Signal(jnp.zeros((0, self.out_width), self._dtype))
         else:
             signal, state = self.advance(inputs, state, dt, length)
         if self.config.head.per_step:
             return Steps(self.config.head.decode(self.head, signal.values), signal.valid()), state
-        return self.readout(state), state
+        return self._answer(state, signal), state
 
     def advance(
         self,
@@ -283,16 +285,22 @@ class S7Model(eqx.Module):
 
     def readout(self, state: ModelState) -> Float[Array, " O"]:
         """The answer so far: what a call on all events up to now gives (its last row, with `PerStep`)."""
-        head = self.config.head
         if self.stride == 1:
-            return head.read(self.head, state.memory)
+            return self.config.head.read(self.head, state.memory)
+        # Only the state knows whether the stream has gaps; a scan must be able to carry it, so it is an array.
+        timed = state.timed if self.config.head.documents == 1 else state.timed[0]
+        return lax.cond(timed, partial(self._read_flushed, timed=True), partial(self._read_flushed, timed=False), state)
 
-        def either(state):
-            return lax.cond(state.timed, lambda s: self._flushed(s, True), lambda s: self._flushed(s, False), state)
+    def _answer(self, state: ModelState, signal: Signal) -> Float[Array, " O"]:
+        """As `readout`, where it is known whether the stream has gaps."""
+        return self._read_flushed(state, timed=signal.dt is not None)
 
-        return head.read(self.head, either(state) if head.documents == 1 else jax.vmap(either)(state))
+    def _read_flushed(self, state: ModelState, *, timed: bool) -> Float[Array, " O"]:
+        flush = partial(self._flushed, timed=timed)
+        head = self.config.head
+        return head.read(self.head, flush(state) if head.documents == 1 else jax.vmap(flush)(state))
 
-    def _flushed(self, state: ModelState, timed: bool) -> Any:
+    def _flushed(self, state: ModelState, *, timed: bool) -> Any:
         """The head's memory if the stream ended here: with what the windows under way hold so far."""
         signal = None
         for block, before in zip(self.blocks, state.blocks, strict=True):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float
@@ -49,6 +50,7 @@ class LayerNorm(Norm):
         self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
 
     def prepare(self, u, mask, batch_axis):
+        @jax.checkpoint  # cheap to make again, and on long sequences dear to keep
         def normalise(u):
             centred = u - u.mean(-1, keepdims=True)
             return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * self.scale + self.shift

@@ -75,8 +75,8 @@ class Stable(Transition):
     since an Euler step of an oscillation can leave the unit disc, regular time then means dt = 1.
 
     The gain is "rate": g_k = r_k. For real states that is 1 - a_k in regular time, a unit response to a constant
-    input, and in asynchronous time an impulse response of unit area; "variance": g_k = sqrt(1 - |a|²) over one unit of time;
-    or None: g_k = 1, as printed. `tau` bounds the initial time constants, in steps or in units of dt.
+    input, and in asynchronous time an impulse response of unit area; "variance": g_k = sqrt(1 - |a|²) over one unit
+    of time; or None: g_k = 1, as printed. `tau` bounds the initial time constants, in steps or in units of dt.
     """
 
     a: float = 1.0
