@@ -17,8 +17,8 @@ SIZES = (128, 128, 256)
 
 # Both rates are the best of a sweep on the validation split, each doubled until it no longer helped. The numbers of
 # epochs make the training times about equal and, being fixed, the results repeatable.
-S7_RECIPE = Recipe(epochs=80, learning_rate=0.08)
-LSTM_RECIPE = Recipe(epochs=46, learning_rate=0.2)
+S7_RECIPE = Recipe(epochs=64, learning_rate=0.08)
+LSTM_RECIPE = Recipe(epochs=50, learning_rate=0.2)
 LSTM_WIDTH = 24
 S7_SETTINGS: dict[str, Any] = {
     "width": 12,

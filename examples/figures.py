@@ -94,10 +94,9 @@ def prediction(comparison: Comparison) -> Figure:
     """The first test sequence: the signal, and each model's error on a scale on which it can be seen."""
     inputs, targets = comparison.test.inputs[0], comparison.test.targets[0, :, 0]
     times = np.linspace(0, END, SAMPLES)[1:]
-    forecasts = {
-        entry.name: np.asarray(eqx.filter_jit(entry.fit.model)(jnp.asarray(inputs)))[:, 0]
-        for entry in comparison.entries
-    }
+    forecasts = {}
+    for entry in comparison.entries:
+        forecasts[entry.name] = np.asarray(eqx.filter_jit(entry.fit.model)(jnp.asarray(inputs)))[:, 0]
     figure = Figure(figsize=(8, 5), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", width_ratios=(2.2, 1))
     # Where the second half rises fastest is the start of a spike: the hardest moment to predict.

@@ -46,7 +46,7 @@ voltage <i>v</i> alone, 1,000 samples of it, and at each predicts the next. The 
 it has to be worked out from the past."""
 
 CAUTION = """Each model is taken from the epoch that was best on the validation sequences; the test sequences were used
-once, for this table. It is one seed: others move the errors of the trained models by up to a factor of two, so try a
+once, for this table. It is one seed: others move the errors of the trained models by a third or so, so try a
 few (<code>python -m examples.demo --seed 1</code>) before reading much into small differences."""
 
 TITLES = {"curves": "Learning", "trace": "Prediction", "spectrum": "Memory"}

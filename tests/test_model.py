@@ -16,6 +16,7 @@ from s7.data import pack
 
 LENGTH = 41
 CUTS = (0, 1, 8, 9, 24, 24, LENGTH)
+# Lengths are given as arrays: a plain number would be compiled in.
 call = eqx.filter_jit(lambda model, *arguments, **keywords: model(*arguments, **keywords))
 chunk = eqx.filter_jit(s7.S7Model.chunk)
 step = eqx.filter_jit(s7.S7Model.step)
@@ -69,7 +70,7 @@ def chunks(inputs, dt):
     for start, end in pairwise(CUTS):
         size = end - start if end == LENGTH else 17
         piece, gaps = part(inputs, start, start + size), part(dt, start, start + size)
-        yield (piece, gaps, None if end == LENGTH else end - start), end
+        yield (piece, gaps, None if end == LENGTH else np.array(end - start)), end
 
 
 IN_TIME = [(name, True) for name in MODELS] + [("plain", False), ("pooled, time mean", False)]
@@ -83,7 +84,7 @@ def test_chunks_equal_the_whole_at_every_cut(name, timed):
     state, rows = model.init_state(), []
     for (piece, gaps, length), end in chunks(inputs, dt):
         out, state = chunk(model, piece, state, gaps, length)
-        whole = call(model, inputs, dt, end)
+        whole = call(model, inputs, dt, np.array(end))
         steps = -(-end // model.stride)
         if per_step:
             rows.append(out.values[out.mask])
@@ -118,7 +119,7 @@ def test_step_equals_call(name, timed):
     state = model.init_state()
     for k in range(14):
         out, state = step(model, inputs[k], state, None if dt is None else dt[k])
-        whole = call(model, inputs, dt, k + 1)
+        whole = call(model, inputs, dt, np.array(k + 1))
         assert_close(out, whole[k // model.stride] if model.config.head.per_step else whole)
 
 
@@ -162,17 +163,13 @@ def test_padding_changes_no_output_and_no_gradient(name, bidirectional):
 )
 def test_packing_equals_separate_sequences(name, bidirectional):
     model = build(name, bidirectional=bidirectional)
-    sequences = [events(name, length, seed) for seed, length in enumerate((9, 1, 24, 5))]
-    packed = pack([i for i, _ in sequences], [d for _, d in sequences], stride=model.stride, length=120)
+    lengths = (9, 1, 24, 5)
+    sequences = [events(name, 24, seed) for seed in range(4)]
+    cut = [(inputs[:n], dt[:n]) for n, (inputs, dt) in zip(lengths, sequences, strict=True)]
+    packed = pack([inputs for inputs, _ in cut], [dt for _, dt in cut], stride=model.stride, length=120)
     run = eqx.filter_jit(lambda model, *a: model.packed(*a[:2], 4, a[2]))
     outs = run(model, packed.inputs, packed.segments, packed.dt)
-    whole = [np.zeros((24, *packed.inputs.shape[1:]), packed.inputs.dtype) for _ in sequences]
-    for place, (inputs, _) in zip(whole, sequences, strict=True):
-        place[: len(inputs)] = inputs
-    alone = [
-        call(model, place, np.pad(dt, (0, 24 - len(dt))), len(dt))
-        for place, (_, dt) in zip(whole, sequences, strict=True)
-    ]
+    alone = [call(model, *one, np.array(n)) for n, one in zip(lengths, sequences, strict=True)]
     assert_close(outs, np.stack(alone))
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.forms import Form, Full
-from s7.initial import draw
+from s7.initial import constant, draw, split
 from s7.layer import Drive, S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
@@ -53,7 +53,7 @@ class Linear(eqx.Module):
 
     def __init__(self, width: int, out: int, *, key: PRNGKeyArray, dtype: DTypeLike):
         self.W = draw({"W": ((out, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)["W"]
-        self.c = jnp.zeros(out, dtype)
+        self.c = constant(0, out, dtype)
 
     def __call__(self, u: Float[Array, "L H"]) -> Float[Array, "L N"]:
         """W u_k + c."""
@@ -95,7 +95,7 @@ class Block(eqx.Module):
             raise ValueError(f'pool={pool!r} is not one of "last", "mean", "time"')
         if stride < 1:
             raise ValueError(f"stride={stride} must be at least 1")
-        layer_key, backward_key, gate_key, project_key = jax.random.split(key, 4)
+        layer_key, backward_key, gate_key, project_key = split(key, 4)
 
         def make_layer(key: PRNGKeyArray) -> S7Layer:
             kind = {"transition": config.transition, "form": config.form}

@@ -16,7 +16,7 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 from s7 import checks
 from s7.contractions import linear
 from s7.events.tokens import vocabulary
-from s7.initial import Parameters, draw
+from s7.initial import Parameters, constant, draw
 
 
 class Encoder(ABC):
@@ -182,7 +182,7 @@ class ImageEncoder(Encoder):
             "W": ((width, flat), 1 / math.sqrt(flat)),
         }
         biases = {"c1": channels, "c2": channels, "c": width}
-        zeros = {name: jnp.zeros(size, dtype) for name, size in biases.items()}
+        zeros = {name: constant(0, size, dtype) for name, size in biases.items()}
         return draw(weights, key=key, dtype=dtype) | zeros
 
     def __call__(self, parameters, inputs):

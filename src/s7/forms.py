@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import bilinear, linear, quadratic
-from s7.initial import Normal, Parameters, draw
+from s7.initial import Normal, Parameters, constant, draw
 from s7.transitions import SELECTIVE_SCALE
 
 Selectivity = Literal["diagonal", "full", "static"]
@@ -46,7 +46,7 @@ class Form(ABC):
         elif self.D == "diagonal":
             wanted["W_D"] = ((width, width), SELECTIVE_SCALE * natural)
         parameters = draw(wanted | self.selective_maps(width, rows), key=key, dtype=dtype)
-        return parameters | {"b": jnp.zeros(rows, dtype)} if self.bias else parameters
+        return parameters | {"b": constant(0, rows, dtype)} if self.bias else parameters
 
     @abstractmethod
     def selective_maps(self, width: int, rows: int) -> dict[str, Normal]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
-from s7.initial import Parameters, draw
+from s7.initial import Parameters, constant, draw, split
 from s7.pooling import Average
 from s7.signal import Signal
 
@@ -54,7 +54,7 @@ class Head(ABC):
     def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """A linear map to the outputs."""
         W = draw({"W": ((self.outputs, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)
-        return W | {"c": jnp.zeros(self.outputs, dtype)}
+        return W | {"c": constant(0, self.outputs, dtype)}
 
     def decode(self, parameters: Parameters, features: Float[Array, "M H"]) -> Float[Array, "M O"]:
         """W z + c."""
@@ -100,7 +100,7 @@ class Last(Head):
     """The last event's."""
 
     def start(self, width, dtype):
-        return _Seen(jnp.zeros(width, dtype))
+        return _Seen(constant(0, width, dtype))
 
     def absorb(self, memory, signal):
         mask = signal.valid()
@@ -127,9 +127,9 @@ class Retrieval(Mean):
 
     def init(self, width, *, key, dtype):
         """A hidden layer of the model's width, then the outputs."""
-        hidden, out = jax.random.split(key)
+        hidden, out = split(key, 2)
         W1 = draw({"W1": ((width, 4 * width), 1 / math.sqrt(4 * width))}, key=hidden, dtype=dtype)
-        return super().init(width, key=out, dtype=dtype) | W1 | {"c1": jnp.zeros(width, dtype)}
+        return super().init(width, key=out, dtype=dtype) | W1 | {"c1": constant(0, width, dtype)}
 
     def read(self, parameters, memory):
         """The memory holds both documents."""

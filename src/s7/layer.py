@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7 import checks
 from s7.forms import Form, Full
-from s7.initial import Parameters
+from s7.initial import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
 from s7.transitions import Stable, Transition
 
@@ -74,7 +73,7 @@ class S7Layer(eqx.Module):
                 name = type(transition).__name__
                 raise ValueError(f"S7Layer: {name} has an input gain of its own; gain= is for Stable and Plain")
             transition = replace(transition, gain=gain)  # type: ignore[call-arg]
-        rates_key, maps_key = jax.random.split(key)
+        rates_key, maps_key = split(key, 2)
         self.width, self.state, self.dt = width, state, dt
         self.transition = transition
         self.form = Full() if form is None else form
@@ -89,7 +88,7 @@ class S7Layer(eqx.Module):
 
     def init_state(self) -> Inexact[Array, " P"]:
         """The state before the first event."""
-        zeros = jnp.zeros(self.state, self.dtype)
+        zeros = constant(0, self.state, self.dtype)
         return lax.complex(zeros, zeros) if self.transition.complex_state else zeros
 
     def __call__(

@@ -23,7 +23,7 @@ from s7 import checks
 from s7.block import Block, BlockConfig, BlockState
 from s7.encoders import Encoder
 from s7.heads import Head, Steps
-from s7.initial import Parameters
+from s7.initial import Parameters, split
 from s7.norm import Moments
 from s7.pooling import Pool
 from s7.signal import Rows, Signal
@@ -95,7 +95,7 @@ class S7Model(eqx.Module):
         dtype = jnp.dtype(config.dtype)
         if jnp.zeros((), dtype).dtype != dtype:
             raise ValueError('dtype="float64" needs jax.config.update("jax_enable_x64", True) first')
-        encoder_key, head_key, *keys = jax.random.split(key, 2 + sum(stage.depth for stage in config.stages))
+        encoder_key, head_key, *keys = split(key, 2 + sum(stage.depth for stage in config.stages))
         blocks: list[Block] = []
         width = config.width
         for stage in config.stages:

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float
 
+from s7.initial import constant
+
 NormName = Literal["layer", "rms", "batch", "none"]
 EPSILON = 1e-5
 
@@ -47,7 +49,7 @@ class LayerNorm(Norm):
     shift: Float[Array, " H"]
 
     def __init__(self, width: int, dtype: DTypeLike):
-        self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
+        self.scale, self.shift = constant(1, width, dtype), constant(0, width, dtype)
 
     def prepare(self, u, mask, batch_axis):
         @jax.checkpoint  # cheap to make again, and on long sequences dear to keep
@@ -64,7 +66,7 @@ class RMSNorm(Norm):
     scale: Float[Array, " H"]
 
     def __init__(self, width: int, dtype: DTypeLike):
-        self.scale = jnp.ones(width, dtype)
+        self.scale = constant(1, width, dtype)
 
     def prepare(self, u, mask, batch_axis):
         return lambda u: u * lax.rsqrt((u**2).mean(-1, keepdims=True) + EPSILON) * self.scale, None
@@ -83,8 +85,8 @@ class BatchNorm(Norm):
     momentum: float = eqx.field(static=True)
 
     def __init__(self, width: int, dtype: DTypeLike, momentum: float = 0.95):
-        self.scale, self.shift = jnp.ones(width, dtype), jnp.zeros(width, dtype)
-        self.running = Moments(jnp.zeros(width, dtype), jnp.ones(width, dtype))
+        self.scale, self.shift = constant(1, width, dtype), constant(0, width, dtype)
+        self.running = Moments(constant(0, width, dtype), constant(1, width, dtype))
         self.momentum = momentum
 
     @property

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
-from s7.initial import Parameters, draw
+from s7.initial import Parameters, draw, split
 
 Gain = Literal["rate", "variance"] | None
 
@@ -48,9 +48,9 @@ class Transition(ABC):
         """Parameters of `state` states in `blocks` blocks, each block with the same spectrum."""
         if state % blocks:
             raise ValueError(f"blocks={blocks} does not divide state={state}")
-        spectrum_key, map_key = jax.random.split(key)
+        spectrum_key, map_key = split(key, 2)
         block = self.spectrum(state // blocks, spectrum_key)
-        parameters = {name: jnp.tile(jnp.asarray(values, dtype), blocks) for name, values in block.items()}
+        parameters = {name: jnp.asarray(_tile(values, blocks), dtype) for name, values in block.items()}
         if self.selective:
             maps = {"W_w": ((state, width), SELECTIVE_SCALE / math.sqrt(width))}
             parameters |= draw(maps, key=map_key, dtype=dtype)
@@ -213,7 +213,7 @@ class Ring(Transition):
     def spectrum(self, block, key):
         """Moduli and phases of LRU's initialisation."""
         low, high = self.radius
-        modulus_key, phase_key = jax.random.split(key)
+        modulus_key, phase_key = split(key, 2)
         modulus = jnp.sqrt(jax.random.uniform(modulus_key, (block,), minval=low**2, maxval=high**2))
         phase = jax.random.uniform(phase_key, (block,), maxval=self.phase)
         return {"w": jnp.log(-jnp.log(modulus)), "omega": phase}
@@ -223,6 +223,10 @@ class Ring(Transition):
         rate = jnp.exp(w)
         a = _rotation(rate, parameters["omega"], jnp.ones((), w.dtype) if dt is None else dt)
         return a, safe_sqrt(-jnp.expm1(-2 * rate))
+
+
+def _tile(values: np.ndarray | Array, times: int) -> np.ndarray | Array:
+    return np.tile(values, times) if isinstance(values, np.ndarray) else jnp.tile(values, times)
 
 
 def _check_gain(transition: Stable | Plain) -> None:
