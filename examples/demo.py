@@ -54,6 +54,7 @@ def run(seed: int, out: Path) -> None:
     from examples.comparison import compare
     from examples.report import write
 
+    out.parent.mkdir(parents=True, exist_ok=True)  # a place that cannot be written to is known before the wait
     screen = Screen()
     comparison = compare(seed, screen.begin, screen.watch)
     write(comparison, out)

@@ -67,7 +67,6 @@ it forgets at once. A long bar is selectivity: the state keeps or drops its past
 def write(comparison: Comparison, path: Path) -> None:
     """Writes the page beside its place and moves it there: a reader never meets half of one."""
     page = render(comparison)
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(page, encoding="utf-8")
