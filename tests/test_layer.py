@@ -81,7 +81,7 @@ def test_every_transition_and_form_equals_the_reference(transition, form, time):
 @example(transition=s7.Stable(), form=s7.Full(D="full"), time="asynchronous", length=1, width=1, state=1, seed=0)
 @example(transition=s7.Step(), form=s7.Factored(rank=1), time="regular", length=2000, width=1, state=1, seed=0)
 @example(transition=s7.Stable(gain="variance"), form=s7.Full(), time="regular", length=1999, width=6, state=1, seed=0)
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_any_sizes_equal_the_reference(transition, form, time, length, width, state, seed):
     check_against_reference(transition, form, time, length, width, state, seed)
 
