@@ -2,6 +2,7 @@
 
 from s7.block import Block, BlockConfig
 from s7.checks import checked
+from s7.config import ModelConfig, Stage
 from s7.data import pack
 from s7.encoders import EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
 from s7.events.tokens import detokenize, tokenize
@@ -9,7 +10,7 @@ from s7.files import load, load_state, save, save_state
 from s7.forms import Factored, Full, Static
 from s7.heads import Last, Mean, PerStep, Retrieval, TimeMean
 from s7.layer import S7Layer
-from s7.model import ModelConfig, S7Model, Stage
+from s7.model import S7Model
 from s7.recurrence import backend, backends
 from s7.transitions import Plain, Ring, Stable, Step
 

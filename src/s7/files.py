@@ -23,7 +23,8 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from s7 import encoders, forms, heads, transitions
-from s7.model import ModelConfig, ModelState, S7Model, Stage
+from s7.config import ModelConfig, Stage
+from s7.model import ModelState, S7Model
 
 FORMAT = 1
 # A run's folder holds a model under one of these names; the first that is there is meant.

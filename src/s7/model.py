@@ -5,9 +5,7 @@ a stream runs them over chunks, carries the unfinished windows on, and flushes a
 its answer. So after any events, in whatever chunks, the stream's answer is the call's on those events.
 """
 
-import difflib
 import math
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,52 +18,16 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shaped
 
 from s7 import checks
-from s7.block import Block, BlockConfig, BlockState
-from s7.encoders import Encoder
-from s7.heads import Head, Steps
+from s7.block import Block, BlockState
+from s7.config import ModelConfig, config_from
+from s7.heads import Steps
 from s7.initial import Parameters, split
 from s7.norm import Moments
-from s7.pooling import Pool
 from s7.signal import Rows, Signal
 
 # Selective quantities are computed once per token, not per event, while the vocabulary is at most this many times
 # as long as the sequence: a batch shares the table, so it pays well before the sequence is as long.
 TABLE_PER_EVENT = 4
-
-
-@dataclass(frozen=True)
-class Stage:
-    """`depth` blocks, the first of which pools by `stride` and widens to `width` (None: as it was)."""
-
-    depth: int = 1
-    stride: int = 1
-    width: int | None = None
-    pool: Pool = "mean"
-
-    def __post_init__(self):
-        for name in ("depth", "stride"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Stage: {name}={getattr(self, name)} must be at least 1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig(BlockConfig):
-    """All that says what a model is, apart from its parameters."""
-
-    encoder: Encoder
-    head: Head
-    width: int = 64
-    state: int = 16
-    stages: tuple[Stage, ...] = (Stage(depth=2),)
-    dt: float | None = None
-    dtype: str = "float32"
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.stages:
-            raise ValueError("stages is empty; a model has at least one")
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
 
 
 class ModelState(NamedTuple):
@@ -89,7 +51,7 @@ class S7Model(eqx.Module):
 
     def __init__(self, config: ModelConfig | None = None, *, key: PRNGKeyArray, **settings: Any):
         if config is None:
-            config = _config_from(settings)
+            config = config_from(settings)
         elif settings:
             raise ValueError(f"S7Model takes a config or settings, not both: {', '.join(settings)}")
         dtype = jnp.dtype(config.dtype)
@@ -385,21 +347,3 @@ class S7Model(eqx.Module):
 
 def _running(model: S7Model) -> list[Moments]:
     return [block.norm.running for block in model.blocks if block.norm.moments is not None]  # type: ignore[attr-defined]
-
-
-def _config_from(settings: dict[str, Any]) -> ModelConfig:
-    if "depth" in settings:
-        if "stages" in settings:
-            raise ValueError("give S7Model depth or stages, not both")
-        settings = {**settings, "stages": (Stage(depth=settings["depth"]),)}
-        del settings["depth"]
-    known = [field.name for field in fields(ModelConfig)]
-    for name in settings:
-        if name not in known:
-            near = difflib.get_close_matches(name, [*known, "depth"], 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise ValueError(f"S7Model has no setting {name!r}; {hint}")
-    for name in ("encoder", "head"):
-        if name not in settings:
-            raise ValueError(f"S7Model needs {name}=, for instance s7.LinearEncoder(6) and s7.Mean(outputs=5)")
-    return ModelConfig(**settings)

@@ -1,0 +1,64 @@
+"""What a model is, apart from its parameters: frozen settings that go into its file and come back from it."""
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import Any
+
+from s7.block import BlockConfig
+from s7.encoders import Encoder
+from s7.heads import Head
+from s7.pooling import Pool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`depth` blocks, the first of which pools by `stride` and widens to `width` (None: as it was)."""
+
+    depth: int = 1
+    stride: int = 1
+    width: int | None = None
+    pool: Pool = "mean"
+
+    def __post_init__(self):
+        for name in ("depth", "stride"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Stage: {name}={getattr(self, name)} must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(BlockConfig):
+    """All that says what a model is, apart from its parameters."""
+
+    encoder: Encoder
+    head: Head
+    width: int = 64
+    state: int = 16
+    stages: tuple[Stage, ...] = (Stage(depth=2),)
+    dt: float | None = None
+    dtype: str = "float32"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.stages:
+            raise ValueError("stages is empty; a model has at least one")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
+
+
+def config_from(settings: dict[str, Any]) -> ModelConfig:
+    """The configuration with these settings; `depth=n` is short for one stage of n blocks."""
+    if "depth" in settings:
+        if "stages" in settings:
+            raise ValueError("give S7Model depth or stages, not both")
+        settings = {**settings, "stages": (Stage(depth=settings["depth"]),)}
+        del settings["depth"]
+    known = [field.name for field in fields(ModelConfig)]
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, [*known, "depth"], 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise ValueError(f"S7Model has no setting {name!r}; {hint}")
+    for name in ("encoder", "head"):
+        if name not in settings:
+            raise ValueError(f"S7Model needs {name}=, for instance s7.LinearEncoder(6) and s7.Mean(outputs=5)")
+    return ModelConfig(**settings)
