@@ -162,6 +162,18 @@ def test_packing_equals_separate_sequences(name, bidirectional):
     assert_close(outs, np.stack(alone))
 
 
+def test_packed_steps_stand_in_place():
+    name = "pooled, per step, oscillating"
+    model = build(name)
+    first, second = events(name, 24, 0), events(name, 24, 1)
+    packed = pack([first[0][:9], second[0]], [first[1][:9], second[1]], stride=model.stride)
+    rows = eqx.filter_jit(lambda model, *a: model.packed(*a[:2], 2, a[2]))(
+        model, packed.inputs, packed.segments, packed.dt
+    )
+    assert_close(rows[:3], call(model, *first, np.array(9))[:3])
+    assert_close(rows[3:], call(model, *second, np.array(24)))
+
+
 @pytest.mark.usefixtures("as_users_see_it")
 def test_packing_checks_where_sequences_start():
     model = build("pooled, time mean")
