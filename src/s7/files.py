@@ -28,9 +28,9 @@ from s7.model import ModelState, S7Model
 
 FORMAT = 1
 # A run's folder holds a model under one of these names; the first that is there is meant.
-NAMES = ("best.safetensors", "model.safetensors", "last.safetensors")
+NAMES = ("best.safetensors", "model.safetensors")
 
-_CONFIGURABLE: dict[str, type] = {
+CONFIGURABLE: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         ModelConfig,
@@ -50,35 +50,35 @@ def save(model: S7Model, path: str | os.PathLike) -> Path:
     path = Path(path)
     if path.suffix != ".safetensors":
         path = path / "model.safetensors"
-    _write(path, "model", _named_arrays(model), to_json(model.config))
+    write_arrays(path, "model", named_arrays(model), to_json(model.config))
     return path
 
 
 def load(path: str | os.PathLike) -> S7Model:
     """The model in a file, or in a run's folder (best.safetensors, else model.safetensors)."""
     path = _find(Path(path))
-    arrays, config_json = _read(path, "model")
+    arrays, config_json = read_arrays(path, "model")
     config = from_json(config_json, path)
     if not isinstance(config, ModelConfig):
         raise ValueError(f"{path}: the configuration is not a model's")
     skeleton = eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
-    return _fill(skeleton, arrays, path)
+    return fill(skeleton, arrays, path)
 
 
 def save_state(state: ModelState, model: S7Model, path: str | os.PathLike) -> Path:
     """Writes the state of a stream, so that it can go on in another process."""
     path = Path(path)
-    _write(path, "state", _named_arrays(state), to_json(model.config))
+    write_arrays(path, "state", named_arrays(state), to_json(model.config))
     return path
 
 
 def load_state(model: S7Model, path: str | os.PathLike) -> ModelState:
     """The state of a stream of this model."""
     path = Path(path)
-    arrays, config_json = _read(path, "state")
+    arrays, config_json = read_arrays(path, "state")
     if from_json(config_json, path) != model.config:
         raise ValueError(f"{path}: the state is of a model with another configuration")
-    return _fill(eqx.filter_eval_shape(model.init_state), arrays, path)
+    return fill(eqx.filter_eval_shape(model.init_state), arrays, path)
 
 
 def to_json(config: Any) -> Any:
@@ -99,23 +99,24 @@ def from_json(data: Any, path: Path) -> Any:
         return data
     values = dict(data)
     kind = values.pop("kind", None)
-    if kind not in _CONFIGURABLE:
+    if kind not in CONFIGURABLE:
         raise ValueError(f"{path}: the configuration names {kind!r}, which this version of s7 does not have")
-    known = [field.name for field in fields(_CONFIGURABLE[kind])]
+    known = [field.name for field in fields(CONFIGURABLE[kind])]
     for name in values:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; the nearest is {near[0]!r}" if near else ""
             raise ValueError(f"{path}: {kind} has no setting {name!r}{hint}")
     try:
-        return _CONFIGURABLE[kind](**{name: from_json(value, path) for name, value in values.items()})
+        return CONFIGURABLE[kind](**{name: from_json(value, path) for name, value in values.items()})
     except TypeError as error:
         raise ValueError(f"{path}: {kind}: {error}") from None
 
 
-def _named_arrays(tree: Any) -> dict[str, np.ndarray]:
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by their place in it, as a file holds them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-    return {_name(path): _as_real(np.array(leaf, order="C")) for path, leaf in leaves}
+    return {leaf_name(path): _as_real(np.array(leaf, order="C")) for path, leaf in leaves}
 
 
 def _as_real(array: np.ndarray) -> np.ndarray:
@@ -129,7 +130,7 @@ def _as_stored(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*leaf.shape, 2), jnp.finfo(leaf.dtype).dtype)
 
 
-def _name(path: tuple) -> str:
+def leaf_name(path: tuple) -> str:
     """blocks.0.layer.maps.W_B, whatever kinds of container the path leads through."""
     return ".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
 
@@ -143,14 +144,19 @@ def _checksum(arrays: dict[str, np.ndarray], about: str) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, holds: str, arrays: dict[str, np.ndarray], config: Any) -> None:
+def write_arrays(path: Path, holds: str, arrays: dict[str, np.ndarray], config: Any) -> None:
+    """Writes named arrays with a configuration; `holds` says of what. A number that is not finite is refused."""
     for name, array in arrays.items():
         if array.dtype.kind in "fc" and not np.isfinite(array).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             raise ValueError(f"{path}: not written, {name}{list(at)} is {array[at]}")
     about = json.dumps({"format": FORMAT, "holds": holds, "config": config}, sort_keys=True)
     metadata = {"s7": about, "sha256": _checksum(arrays, about)}
-    data = save_tensors(arrays, metadata)
+    write_atomically(path, save_tensors(arrays, metadata))
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a file under another name, brings it to the disk, and renames it: it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -178,7 +184,8 @@ def _find(path: Path) -> Path:
     raise FileNotFoundError(f"{path}: no model in this folder; expected one of {', '.join(NAMES)}")
 
 
-def _read(path: Path, holds: str) -> tuple[dict[str, np.ndarray], Any]:
+def read_arrays(path: Path, holds: str) -> tuple[dict[str, np.ndarray], Any]:
+    """What `write_arrays` wrote, checked."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     data = path.read_bytes()
@@ -204,11 +211,11 @@ def _read(path: Path, holds: str) -> tuple[dict[str, np.ndarray], Any]:
     return arrays, about["config"]
 
 
-def _fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+def fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
     """The skeleton with its arrays from the file; every name must be there, and no other."""
     is_array = lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)  # noqa: E731
     places = jax.tree_util.tree_flatten_with_path(eqx.filter(skeleton, is_array))[0]
-    wanted = {_name(place): leaf for place, leaf in places}
+    wanted = {leaf_name(place): leaf for place, leaf in places}
     missing = [name for name in wanted if name not in arrays]
     unknown = [name for name in arrays if name not in wanted]
     if missing or unknown:
@@ -223,7 +230,7 @@ def _fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
     def put(place, leaf):
         if not is_array(leaf):
             return leaf
-        array = arrays[_name(place)]
+        array = arrays[leaf_name(place)]
         if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
             array = array.view(leaf.dtype)[..., 0]
         return jnp.asarray(array, leaf.dtype)

@@ -18,6 +18,7 @@ from s7.contractions import linear
 from s7.initial import Parameters, constant, draw, split
 from s7.pooling import Average
 from s7.signal import Signal
+from s7.units import check_units
 
 
 class Steps(NamedTuple):
@@ -29,15 +30,18 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Head(ABC):
-    """What every head has: `outputs` numbers come out."""
+    """What every head has: `outputs` numbers come out, in units of `scale` around `mean`, one for all or one each."""
 
     documents: ClassVar[int] = 1
     per_step: ClassVar[bool] = False
     outputs: int
+    mean: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
 
     def __post_init__(self):
         if self.outputs < 1:
             raise ValueError(f"{type(self).__name__}: outputs={self.outputs} must be at least 1")
+        check_units(self, self.outputs)
 
     @abstractmethod
     def start(self, width: int, dtype: DTypeLike) -> Any:
@@ -57,8 +61,9 @@ class Head(ABC):
         return W | {"c": constant(0, self.outputs, dtype)}
 
     def decode(self, parameters: Parameters, features: Float[Array, "M H"]) -> Float[Array, "M O"]:
-        """W z + c."""
-        return linear(parameters["W"], features) + parameters["c"]
+        """W z + c, in the outputs' units."""
+        z = linear(parameters["W"], features) + parameters["c"]
+        return z * jnp.asarray(self.scale, z.dtype) + jnp.asarray(self.mean, z.dtype)
 
     def read(self, parameters: Parameters, memory: Any) -> Float[Array, " O"]:
         """The answer so far."""

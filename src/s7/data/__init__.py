@@ -1,5 +1,7 @@
 """Data: how sequences are laid out for a model."""
 
+from s7.data.batching import Batch, Batching, Buckets, Packing
 from s7.data.packing import Packed, pack
+from s7.data.samples import Samples
 
-__all__ = ["Packed", "pack"]
+__all__ = ["Batch", "Batching", "Buckets", "Packed", "Packing", "Samples", "pack"]

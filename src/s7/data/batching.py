@@ -1,0 +1,225 @@
+"""From samples to batches of a few fixed shapes, each compiled once.
+
+What a process loads is a pure function of (seed, epoch, process): every process makes the same plan of the epoch and
+takes its share of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from s7.data.samples import Samples
+
+
+class Batch(NamedTuple):
+    """Rows of events with their targets.
+
+    Padded batches hold one sequence in each row, `length` events of it real (None: all). Packed batches hold several:
+    `segments` numbers the one that each event belongs to, -1 on padding. `weight` is 1 where a target counts, else 0.
+    """
+
+    inputs: Shaped[np.ndarray, "B L ..."]
+    dt: Float[np.ndarray, "B L"] | None
+    length: Int[np.ndarray, " B"] | None
+    segments: Int[np.ndarray, "B L"] | None
+    targets: Shaped[np.ndarray, "B ..."]
+    weight: Float[np.ndarray, "B *T"]
+
+
+class Plan(NamedTuple):
+    """One batch to come: the samples of each row, and the places in a row."""
+
+    rows: list[Int[np.ndarray, " n"]]
+    length: int
+
+
+@dataclass(frozen=True)
+class Batching(ABC):
+    """How batches are made; `size` is the number of rows."""
+
+    size: int
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError(f"batch={self.size} must be at least 1")
+
+    @abstractmethod
+    def plan(self, samples: Samples, order: Int[np.ndarray, " N"]) -> list[Plan]:
+        """Batches that hold each sample of `order` once."""
+
+    @abstractmethod
+    def assemble(self, samples: Samples, plan: Plan) -> Batch:
+        """The batch of a plan."""
+
+    def epoch(self, samples: Samples, seed: int, epoch: int, process: int = 0, processes: int = 1) -> list[Plan]:
+        """The batches of one epoch in their random order: this process's share, of the same number for each."""
+        rng = np.random.default_rng([seed, epoch])
+        plans = self.plan(samples, rng.permutation(len(samples)))
+        plans = [plans[n] for n in rng.permutation(len(plans))]
+        each = -(-len(plans) // processes)
+        # A process that would run out early starts again, or the others would wait for it for ever.
+        return [plans[(n * processes + process) % len(plans)] for n in range(each)]
+
+    def in_order(self, samples: Samples) -> list[Plan]:
+        """Batches of all samples, always the same: for validation and testing."""
+        return self.plan(samples, np.arange(len(samples)))
+
+    def batches(self, samples: Samples, plans: list[Plan]) -> Iterator[Batch]:
+        """The batches of some plans, one after another."""
+        return (self.assemble(samples, plan) for plan in plans)
+
+    def waste(self, samples: Samples) -> float:
+        """The part of all places in batches that is padding."""
+        plans = self.in_order(samples)
+        places = sum(self.size * plan.length for plan in plans)
+        return 1 - int(samples.lengths.sum()) / places
+
+
+@dataclass(frozen=True)
+class Buckets(Batching):
+    """Sequences of like length share a batch and are padded to the longest length of their bucket.
+
+    At most `shapes` lengths occur; they are those that waste least.
+    """
+
+    shapes: int = 4
+
+    def plan(self, samples, order):
+        lengths = samples.lengths
+        bounds = bucket_bounds(lengths, self.shapes)
+        bucket = np.searchsorted(bounds, lengths[order])
+        plans = []
+        for number, bound in enumerate(bounds):
+            members = order[bucket == number]
+            for start in range(0, len(members), self.size):
+                rows = [members[n : n + 1] for n in range(start, min(start + self.size, len(members)))]
+                plans.append(Plan(rows, int(bound)))
+        return plans
+
+    def assemble(self, samples, plan):
+        chosen = np.concatenate(plan.rows)
+        # A batch that is not full repeats its first sample with weight 0: one shape, and no empty sequence.
+        filled = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
+        length = samples.lengths[filled]
+        places, real = _places(samples.offsets[filled], length, plan.length)
+        weight = (np.arange(self.size) < len(chosen)).astype(np.float32)
+        targets = samples.targets[filled]
+        if samples.per_step:
+            targets = samples.targets[places]
+            weight = weight[:, None] * real
+            if samples.counts is not None:
+                weight = weight * samples.counts[places]
+        dt = None if samples.dt is None else samples.dt[places] * real
+        # Where all sequences are of one length no mask is needed, and the model is spared it.
+        known = None if samples.even else length.astype(np.int32)
+        return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Packing(Batching):
+    """Sequences laid end to end in rows of `length` places (0: as long as the longest), each at a multiple of `stride`.
+
+    For lengths that differ much: next to nothing is padding. The model's `packed` keeps the sequences apart.
+    """
+
+    length: int = 0
+    stride: int = 1
+
+    def plan(self, samples, order):
+        taken = -(-samples.lengths // self.stride) * self.stride
+        length = self.row_length(samples)
+        rows: list[list[int]] = []
+        free: list[int] = []
+        most = self.most_in_a_row(samples)
+        for n in order:
+            # First fit among the rows last opened: near the best, without looking through all of them.
+            for row in range(max(0, len(rows) - 32), len(rows)):
+                if free[row] >= taken[n] and len(rows[row]) < most:
+                    break
+            else:
+                row = len(rows)
+                rows.append([])
+                free.append(length)
+            rows[row].append(int(n))
+            free[row] -= int(taken[n])
+        arrays = [np.array(row) for row in rows]
+        return [Plan(arrays[start : start + self.size], length) for start in range(0, len(arrays), self.size)]
+
+    def row_length(self, samples: Samples) -> int:
+        """Places in a row."""
+        longest = int(-(-samples.lengths.max() // self.stride) * self.stride)
+        if self.length and self.length < longest:
+            raise ValueError(f"pack={self.length} is shorter than the longest sequence of {samples.name}, {longest}")
+        return -(-(self.length or longest) // self.stride) * self.stride
+
+    def most_in_a_row(self, samples: Samples) -> int:
+        """Sequences in a row at most: fixed for a data set, so that there is one shape."""
+        return max(1, int(2 * self.row_length(samples) // samples.lengths.mean()))
+
+    def assemble(self, samples, plan):
+        most = self.most_in_a_row(samples)
+        shape = (self.size, plan.length)
+        places = np.zeros(shape, np.int64)
+        segments = np.full(shape, -1, np.int32)
+        chosen = np.zeros((self.size, most), np.int64)
+        weight = np.zeros((self.size, most), np.float32)
+        for row, members in enumerate(plan.rows):
+            sizes = samples.lengths[members]
+            taken = -(-sizes // self.stride) * self.stride
+            starts = np.concatenate([[0], np.cumsum(taken)])[:-1]
+            within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            at = within + np.repeat(starts, sizes)
+            places[row, at] = within + np.repeat(samples.offsets[members], sizes)
+            segments[row, at] = np.repeat(np.arange(len(members)), sizes)
+            chosen[row, : len(members)] = members
+            weight[row, : len(members)] = 1
+        real = segments >= 0
+        targets = samples.targets[chosen]
+        if samples.per_step:
+            targets = samples.targets[places]
+            weight = real.astype(np.float32)
+            if samples.counts is not None:
+                weight = weight * samples.counts[places]
+        dt = None if samples.dt is None else samples.dt[places] * real
+        return Batch(samples.inputs[places], dt, None, segments, targets, weight)
+
+
+def bucket_bounds(lengths: Int[np.ndarray, " N"], shapes: int) -> Int[np.ndarray, " K"]:
+    """The at most `shapes` lengths to pad to that leave the least padding, by dynamic programming."""
+    if shapes < 1:
+        raise ValueError(f"shapes={shapes} must be at least 1")
+    # A bound is best at a length that occurs; 128 quantiles of them are as good as all.
+    candidates = np.unique(np.quantile(lengths, np.linspace(0, 1, 128), method="higher"))
+    members = np.searchsorted(np.sort(lengths), candidates, side="right")
+    count = len(candidates)
+    before = np.concatenate([[0], members])
+    # cost[i, j]: places taken when all sequences above candidate i - 1 and up to candidate j are padded to the latter.
+    cost = (members[None, :] - before[:count, None]) * candidates[None, :].astype(float)
+    cost[np.tril_indices(count, -1)] = np.inf
+    best = cost[0]
+    cuts: list[np.ndarray] = []
+    for _ in range(min(shapes, count) - 1):
+        through = best[:-1, None] + cost[1:, :]
+        cut = np.argmin(through, 0)
+        better = through[cut, np.arange(count)] < best
+        cuts.append(np.where(better, cut, -1))
+        best = np.where(better, through[cut, np.arange(count)], best)
+    bounds, at = [count - 1], count - 1
+    for cut in reversed(cuts):
+        if cut[at] >= 0:
+            at = int(cut[at])
+            bounds.append(at)
+    return candidates[sorted(bounds)]
+
+
+def _places(
+    starts: Int[np.ndarray, " B"], lengths: Int[np.ndarray, " B"], length: int
+) -> tuple[Int[np.ndarray, "B L"], Bool[np.ndarray, "B L"]]:
+    """Where each place of a batch is found, and whether it is more than padding."""
+    within = np.arange(length)
+    real = within < lengths[:, None]
+    return starts[:, None] + np.minimum(within, lengths[:, None] - 1), real

@@ -1,0 +1,84 @@
+"""Where data are looked for, and where simulated data are kept.
+
+`--data`, then $S7_DATA, then the cache: $XDG_CACHE_HOME/s7 or ~/.cache/s7. What is simulated goes to the cache.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from s7.files import write_atomically
+
+Arrays = dict[str, np.ndarray]
+
+
+def cache_folder() -> Path:
+    """Where this user's programs keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "s7"
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """The places to look in; `given` is the user's own."""
+
+    given: Path | None = None
+
+    @property
+    def places(self) -> list[Path]:
+        """In the order in which they are looked through."""
+        if self.given is not None:
+            return [self.given, cache_folder()]
+        named = os.environ.get("S7_DATA")
+        return [*([Path(named)] if named else []), cache_folder()]
+
+    def find(self, *names: str) -> Path | None:
+        """The first of these files that is in any of the places."""
+        for place in self.places:
+            for name in names:
+                if (place / name).exists():
+                    return place / name
+        return None
+
+    def require(self, *names: str, how: str) -> Path:
+        """As `find`; an error that says where it was looked for, and how to get it."""
+        found = self.find(*names)
+        if found is None:
+            places = ", ".join(str(place) for place in self.places)
+            raise FileNotFoundError(f"{names[0]}: not in {places}; {how}")
+        return found
+
+    def simulated(self, name: str, settings: dict[str, Any], make: Callable[[], Arrays]) -> Arrays:
+        """Arrays that `make` makes from these settings, made once and then read from the cache."""
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        path = cache_folder() / name / f"{digest}.npz"
+        if path.exists():
+            try:
+                return read_arrays(path)
+            except ValueError:
+                path.unlink()  # half a disk or half a cache: it can be made again
+        arrays = make()
+        buffer = BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_atomically(path, buffer.getvalue())
+        return arrays
+
+
+def read_arrays(path: Path, names: tuple[str, ...] = ()) -> Arrays:
+    """All arrays of an .npz file, which must have these names among them."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
+        raise ValueError(f"{path}: not a whole .npz file of plain arrays ({error}); get it again") from None
+    absent = [name for name in names if name not in arrays]
+    if absent:
+        raise ValueError(f"{path}: has no array {', '.join(absent)}; it has {', '.join(arrays)}")
+    return arrays

@@ -1,0 +1,157 @@
+"""A task, a preset, a protocol, a seed: what the commands train, and what a run's folder remembers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from s7.config import ModelConfig
+from s7.data.folder import DataFolder
+from s7.encoders import LinearEncoder
+from s7.heads import Mean
+from s7.model import S7Model
+from s7.presets import preset
+from s7.settings import Table, build, merge, table_of, unknown
+from s7.tasks import Problem, Task, find_task
+from s7.training import TrainConfig, Watcher
+from s7.training.api import Run, Trained
+from s7.training.folder import RunFolder
+
+MODELS = ("s7",)
+SECTIONS = ("data", "model", "train")
+_FROM_DATA = ("encoder", "head")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done; `settings` are the tables data, model and train over those of the preset."""
+
+    task: str
+    model: str = "s7"
+    preset: str = "ours"
+    protocol: str = "strict"
+    seed: int = 0
+    settings: Table = field(default_factory=dict)
+
+    def __post_init__(self):
+        kind = find_task(self.task)
+        if self.model not in MODELS:
+            raise ValueError(unknown("model", self.model, MODELS))
+        if self.protocol not in kind.protocols:
+            raise ValueError(unknown("protocol", self.protocol, kind.protocols))
+        for name in self.settings:
+            if name not in SECTIONS:
+                raise ValueError(f"--set {name}: {unknown('section', name, SECTIONS)}")
+        preset(self.task, self.preset)
+
+    @property
+    def tables(self) -> Table:
+        """The preset's tables with the settings over them. Depth and stages are two ways to say one thing."""
+        below = preset(self.task, self.preset)
+        shape = {"depth", "stages"} & set(self.settings.get("model", {}))
+        if shape:
+            kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
+            below = below | {"model": kept}
+        return {name: {} for name in SECTIONS} | merge(below, self.settings)
+
+    def data(self) -> Task:
+        """The task with its data settings."""
+        return build(find_task(self.task), self.tables["data"], "data")
+
+    def training(self) -> TrainConfig:
+        """How it is trained."""
+        return build(TrainConfig, self.tables["train"], "train")
+
+    def model_config(self, problem: Problem) -> ModelConfig:
+        """What is trained. `model.encoder` and `model.head` change what the task gives; `depth` is one stage."""
+        table = dict(self.tables["model"])
+        given = {name: _changed(getattr(problem, name), table.pop(name, {}), name) for name in _FROM_DATA}
+        return _model_config(table | problem.model, given)
+
+    def check(self) -> None:
+        """Raises an error for a setting that cannot be, before any data are read."""
+        self.data()
+        self.training()
+        # Any encoder and head will do, until the data say which.
+        table = {name: value for name, value in self.tables["model"].items() if name not in _FROM_DATA}
+        _model_config(table, {"encoder": LinearEncoder(1), "head": Mean(1)})
+
+    def problem(self, folder: DataFolder, say: Callable[[str], None]) -> Problem:
+        """The task's data."""
+        return self.data().load(folder, self.protocol, say)
+
+    def new_model(self, problem: Problem) -> S7Model:
+        """The model before training."""
+        return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+
+    def config(self, problem: Problem) -> Table:
+        """What config.toml holds: every setting, asked for or not. What the data say of encoder and head is not set."""
+        model = _without_kind(table_of(self.model_config(problem)))
+        asked = self.tables["model"]
+        model = {"kind": self.model} | {
+            name: asked.get(name) if name in _FROM_DATA else value
+            for name, value in model.items()
+            if name not in _FROM_DATA or name in asked
+        }
+        head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
+        sections = {"data": table_of(self.data()), "train": table_of(self.training())}
+        return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
+
+    @classmethod
+    def of(cls, config: Table) -> "Job":
+        """The job that a config.toml describes."""
+        settings = {name: dict(config.get(name, {})) for name in SECTIONS}
+        model = settings["model"].pop("kind", "s7")
+        head = {name: config[name] for name in ("task", "preset", "protocol", "seed") if name in config}
+        return cls(model=model, settings=settings, **head)
+
+    def run(
+        self, out: Path, data: DataFolder, *, resume: bool = False, watch: Watcher | None = None, say=print
+    ) -> Trained:
+        """Trains in a folder, from the start or from where it stands."""
+        missing = self.data().missing(data)
+        if missing:
+            raise FileNotFoundError(f"{self.task}: {missing}")
+        kind = find_task(self.task)
+        folder = RunFolder(out)
+        with folder.locked():
+            problem = self.problem(data, say)
+            about = {
+                "task": self.task,
+                "title": kind.title,
+                "model": self.model,
+                "preset": self.preset,
+                "protocol": self.protocol,
+                "protocol_note": kind.protocols[self.protocol],
+                "baselines": dict(problem.baselines),
+            }
+            splits = {"train": problem.train, "valid": problem.valid, "test": problem.test}
+            watch = watch or Watcher()
+            model = self.new_model(problem)
+            run = Run.of(model, splits, problem.objective, self.training(), self.seed, watch, about)
+            if not folder.is_begun:
+                folder.write_config(self.config(problem))
+            return run.kept_in(folder, resume=resume)
+
+
+def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
+    if "depth" in table:
+        if "stages" in table:
+            raise ValueError("model: give depth or stages, not both")
+        others = {name: value for name, value in table.items() if name != "depth"}
+        table = others | {"stages": [{"depth": table["depth"]}]}
+    return build(ModelConfig, table, "model", given)
+
+
+def _changed(settings: Any, table: Any, where: str) -> Any:
+    """Settings with some of them changed."""
+    if not isinstance(table, dict):
+        raise ValueError(f"model.{where}={table!r} is not a table")
+    merged = merge(table_of(settings), table)
+    return build(type(settings), merged, f"model.{where}") if table else replace(settings)
+
+
+def _without_kind(table: Table) -> Table:
+    return {name: value for name, value in table.items() if name != "kind"}

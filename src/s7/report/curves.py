@@ -1,0 +1,93 @@
+"""How training went: loss, metric and learning rate over the epochs."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from s7.report.figures import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers
+from s7.report.run import Run
+from s7.report.words import is_share, name_of
+
+TRAIN, VALID = SOFT, COLOURS[0]
+
+
+def learning(run: Run) -> Figure:
+    """The loss and the metric, each on the training and the validation set, and the rate below them."""
+    shown = [run.metric] if shows_one(run) else ["loss", run.metric]
+    rates = np.array([float(line.get("rate", np.nan)) for line in run.epochs])
+    layout = [shown] + ([["rate"] * len(shown)] if np.isfinite(rates).any() else [])
+    figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
+    panels = figure.subplot_mosaic(layout, height_ratios=[3.2, 1][: len(layout)])  # type: ignore[arg-type]
+    for name in shown:
+        _panel(panels[name], run, name)
+    panels[shown[-1]].legend(loc="lower right" if run.better == "max" else "upper right")
+    if "rate" in panels:
+        panels["rate"].plot(_numbers(run), rates, color=INK, linewidth=1)
+        panels["rate"].set(title="learning rate", xlabel="epoch", ylim=(0, None))
+        panels["rate"].margins(x=0.02)
+        whole_numbers(panels["rate"])
+    else:
+        for name in shown:
+            panels[name].set_xlabel("epoch")
+    return figure
+
+
+def shows_one(run: Run) -> bool:
+    """Whether the loss is the metric, perhaps in another unit, so that one panel shows both."""
+    loss, metric = (run.history("valid", name) for name in ("loss", run.metric))
+    return run.metric == "loss" or bool(np.allclose(loss * metric[0], metric * loss[0], rtol=1e-3, atol=0))
+
+
+def _panel(axes: Axes, run: Run, name: str) -> None:
+    epochs = _numbers(run)
+    factor = 100 if is_share(name) else 1
+    lines = {"training": (run.history("train", name), TRAIN), "validation": (run.history("valid", name), VALID)}
+    values = factor * np.concatenate([line for line, _ in lines.values()])
+    marker = "o" if len(epochs) < 3 else ""
+    for label, (line, colour) in lines.items():
+        axes.plot(epochs, factor * line, color=colour, marker=marker, markersize=3, label=label)
+    best = run.best
+    if best is not None and name in best["valid"]:
+        axes.axvline(best["epoch"], color=VALID, linewidth=0.8, linestyle=":")
+        label = f"best, epoch {best['epoch']}"
+        axes.plot(best["epoch"], factor * best["valid"][name], "o", color=VALID, markersize=6, label=label)
+    axes.set_title(name_of(name) + (", %" if is_share(name) else ""))
+    axes.margins(x=0.02)
+    if not run.gaussian or name != "loss":
+        error_scale(axes, name, values)
+    whole_numbers(axes)
+
+
+def error_scale(axes: Axes, name: str, values: np.ndarray) -> None:
+    """Errors are seen in proportion, wherever they can be; shares are not."""
+    values = values[np.isfinite(values)]
+    if not is_share(name) and values.size and values.min() > 0 and values.max() > 1.5 * values.min():
+        log_scale(axes, values.min(), values.max())
+
+
+def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
+    """The validation metric of every run; seeds of a group share a colour."""
+    figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+    axes = figure.subplots()
+    factor = 100 if is_share(metric) else 1
+    every = []
+    for place, (runs, label) in enumerate(zip(groups, labels, strict=True)):
+        for n, run in enumerate(run for run in runs if run.epochs):
+            line = factor * run.history("valid", metric)
+            every.append(line)
+            colour, style = COLOURS[place % len(COLOURS)], "-" if place < len(COLOURS) else "--"
+            axes.plot(_numbers(run), line, style, color=colour, linewidth=1.2, label=None if n else label)
+            best = run.best
+            if best is not None and metric in best["valid"]:
+                axes.plot(best["epoch"], factor * best["valid"][metric], "o", color=colour, markersize=4)
+    error_scale(axes, metric, np.concatenate(every))
+    name = name_of(metric)
+    axes.set(xlabel="epoch", title=f"{name} on the validation set" + (", %" if is_share(metric) else ""))
+    axes.margins(x=0.02)
+    whole_numbers(axes)
+    axes.legend(loc="lower right" if is_share(metric) else "upper right")
+    return figure
+
+
+def _numbers(run: Run) -> np.ndarray:
+    return np.array([line["epoch"] for line in run.epochs])

@@ -1,0 +1,111 @@
+"""The memory of each state, before and after training: the factors |a_k| and the time constants."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from s7.report.dynamics import Look
+from s7.report.figures import COLOURS, SOFT, TRUTH, WIDTH, log_scale
+
+BEFORE, AFTER = TRUTH, COLOURS[0]
+ACROSS = 4
+# |a| nearer to 1 than this, or beyond it, is drawn here.
+CLOSEST = 1e-6
+TICKS = np.array([0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998])
+SHORTEST, LONGEST = 1e-9, 1e9
+
+
+def spectrum(before: list[Look], after: list[Look]) -> Figure:
+    """|a_k| of each state along the sequence: the median, and a bar over nine tenths; a panel for each layer."""
+    across = min(ACROSS, len(after))
+    down = -(-len(after) // across)
+    figure = Figure(figsize=(WIDTH, 0.7 + 2.7 * down), layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    shift = 0.16 if before else 0
+    lowest = 1.0
+    for n, (axes, look) in enumerate(zip(panels, after, strict=False)):
+        drawn = [(look, AFTER, shift)] + ([(before[n], BEFORE, -shift)] if before else [])
+        for each, colour, aside in reversed(drawn):
+            lowest = min(lowest, _bars(axes, each.factor, aside, colour, across))
+        states = look.factor.shape[1]
+        axes.set(title=look.name, xlim=(0.3, states + 0.7))
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(visible=False, axis="x")
+    for axes in panels[len(after) :]:
+        axes.axis("off")
+    for axes in panels[max(0, len(after) - across) : len(after)]:
+        axes.set_xlabel("state")
+    memory_axis(panels[0], lowest)
+    for axes in panels[::across]:
+        axes.set_ylabel("|aₖ|")
+    figure.legend(handles=_legend(bool(before)), loc="outside upper right", ncols=2)
+    return figure
+
+
+def _bars(axes: Axes, factor: np.ndarray, shift: float, colour: str, across: int) -> float:
+    still = (factor == 1).all(1)  # no time has passed before such an event
+    low, median, high = distance(np.quantile(factor[~still | still.all()], [0.05, 0.5, 0.95], axis=0))
+    place = np.arange(1, factor.shape[1] + 1) + shift
+    room = WIDTH * 72 / across / (factor.shape[1] + 2)
+    axes.vlines(place, high, low, color=colour, linewidth=float(np.clip(room / 3, 0.6, 4)), alpha=0.5)
+    axes.plot(place, median, "o", color=colour, markersize=float(np.clip(room / 3, 1.2, 5)), markeredgewidth=0)
+    return float(high.min())
+
+
+def distance(factor: np.ndarray) -> np.ndarray:
+    """1 - |a|, as far as it can be drawn."""
+    return np.clip(1 - factor, CLOSEST, 1)
+
+
+def memory_axis(axes: Axes, lowest: float) -> None:
+    """An axis of 1 - |a|, logarithmic and upside down, with |a| written on it: it spreads what is near 1."""
+    lowest = float(np.clip(lowest, CLOSEST, 0.4))
+    axes.set_yscale("log")
+    decades = 1 - 10.0 ** -np.arange(1 - np.log10(0.7 * lowest))
+    shown = decades if lowest < 2e-3 else TICKS[0.7 * lowest <= 1 - TICKS]
+    axes.set_yticks(1 - shown, [f"{tick:g}" for tick in shown])
+    axes.minorticks_off()
+    axes.set_ylim(1.15, 0.8 * lowest)
+
+
+def time_constants(before: list[Look], after: list[Look], whole: float, unit: str) -> Figure:
+    """Where the states' time constants lie: a stroke at each median, a line over nine tenths of the sequence."""
+    figure = Figure(figsize=(WIDTH, 0.8 + (0.62 if before else 0.4) * len(after)), layout="constrained")
+    axes = figure.subplots()
+    seen = [whole]
+    for n, look in enumerate(after):
+        rows = [(look, AFTER, 0.2 if before else 0)] + ([(before[n], BEFORE, -0.2)] if before else [])
+        for each, colour, aside in rows:
+            low, median, high = np.quantile(clipped(each.tau), [0.05, 0.5, 0.95], axis=0)
+            seen += [float(low.min()), float(high.max())]
+            place = np.full(len(median), n + aside)
+            lines = place + np.linspace(-0.12, 0.12, len(median))
+            axes.hlines(lines, low, high, color=colour, linewidth=0.8, alpha=0.5)
+            axes.plot(median, place, "|", color=colour, markersize=11, markeredgewidth=1.2)
+    axes.axvline(whole, color=SOFT, linestyle="--", linewidth=1)
+    axes.set_yticks(range(len(after)), [look.name for look in after])
+    axes.set(ylim=(len(after) - 0.45, -0.55), xlabel=f"time constant, {unit}")
+    inside = [value for value in seen if SHORTEST < value < LONGEST]
+    log_scale(axes, min(inside), max(inside), "x")
+    axes.set_xlim(min(inside) / 1.3, max(inside) * 1.3)
+    axes.grid(visible=False, axis="y")
+    figure.legend(handles=_legend(bool(before)), loc="outside upper right", ncols=2)
+    return figure
+
+
+def clipped(tau: np.ndarray) -> np.ndarray:
+    """Time constants that can be drawn; a state that does not decay has none, and counts as the longest."""
+    tau = np.where(np.isnan(tau) | (tau < 0), LONGEST, tau)
+    return np.clip(tau, SHORTEST, LONGEST)
+
+
+def growing(looks: list[Look]) -> int:
+    """How many states grow somewhere along the sequence."""
+    return sum(int((look.factor > 1 + 1e-6).any(0).sum()) for look in looks)
+
+
+def _legend(both: bool) -> list[Line2D]:
+    after = Line2D([], [], color=AFTER, marker="o", linestyle="", markersize=5, label="trained")
+    before = Line2D([], [], color=BEFORE, marker="o", linestyle="", markersize=5, label="initial")
+    return [before, after] if both else [after]

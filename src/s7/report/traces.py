@@ -1,0 +1,150 @@
+"""What a model says along a sequence, beside what it should say."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from s7.report.figures import COLOURS, TRUTH, WIDTH, envelope, thin
+from s7.report.pictures import are_pictures, strip
+from s7.report.run import Example, Run
+
+COLUMNS = 3
+FURTHER = 3
+FLOOR = 1e-4  # of the variance, as in the objective
+PREDICTION, ERROR = COLOURS[0], COLOURS[1]
+
+
+def times_of(example: Example) -> np.ndarray:
+    """When each event is: the sum of the gaps, or its number."""
+    return np.arange(example.length, dtype=float) if example.dt is None else np.cumsum(example.dt, dtype=float)
+
+
+def clock(example: Example) -> str:
+    """What the time axis counts."""
+    return "step" if example.dt is None else "time"
+
+
+def answers(example: Example, gaussian: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Times, targets, predictions and standard deviations at the steps that the model answers at.
+
+    A model that pools answers once in a window, at its last event.
+    """
+    steps, times, targets = len(example.outputs), times_of(example), example.targets
+    ends = np.minimum(np.arange(1, steps + 1) * -(-example.length // steps), example.length) - 1
+    if len(targets) != steps:
+        targets = targets[ends]
+    predicted, sigma = gaussian_parts(example.outputs) if gaussian else (example.outputs, None)
+    return times[ends], targets, predicted, sigma
+
+
+def gaussian_parts(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations."""
+    means, raw = np.split(outputs.astype(float), 2, -1)
+    return means, np.sqrt(np.logaddexp(0, raw) + FLOOR)
+
+
+def liveliest(values: np.ndarray, most: int) -> np.ndarray:
+    """The columns that vary most, in their own order."""
+    spread = np.nan_to_num(np.nanvar(values.astype(float), axis=0))
+    return np.sort(np.argsort(-spread, kind="stable")[:most])
+
+
+def coverage(run: Run) -> float:
+    """The share of all targets shown that lie within two standard deviations."""
+    inside = []
+    for example in run.examples:
+        _, targets, predicted, sigma = answers(example, True)
+        inside.append(np.abs(predicted - targets).ravel() <= 2 * np.asarray(sigma).ravel())
+    return float(np.concatenate(inside).mean())
+
+
+def traces(run: Run) -> Figure:
+    """The first example: its input if that is pictures, and for each column target, prediction and error."""
+    example = run.examples[0]
+    times, targets, predicted, sigma = answers(example, run.gaussian)
+    chosen = liveliest(targets, COLUMNS)
+    pictured = are_pictures(example.inputs)
+    heights = ([0.62] if pictured else []) + [1.6, 0.9] * len(chosen)
+    figure = Figure(figsize=(WIDTH, 0.5 + sum(heights)), layout="constrained")
+    panels = np.ravel(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False))
+    if pictured:
+        strip(panels[0], example.inputs, times_of(example))
+        panels = panels[1:]
+    for place, column in enumerate(chosen):
+        top, bottom = panels[2 * place], panels[2 * place + 1]
+        deviation = None if sigma is None else sigma[:, column]
+        _signal(top, times, targets[:, column], predicted[:, column], deviation)
+        _error(bottom, times, (predicted - targets)[:, column], deviation)
+        top.set_ylabel(name_of_column(run, int(column)))
+        for axes in (top, bottom):
+            axes.sharex(panels[-1])
+        top.tick_params(labelbottom=False)
+        bottom.tick_params(labelbottom=place == len(chosen) - 1)
+    panels[0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
+    panels[-1].set_xlabel(clock(example))
+    panels[-1].set_xlim(times[0], times[-1] if times[-1] > times[0] else times[0] + 1)
+    figure.align_ylabels()
+    return figure
+
+
+def further(run: Run) -> Figure:
+    """The column that varies most in some more examples."""
+    examples = run.examples[1 : 1 + FURTHER]
+    figure = Figure(figsize=(WIDTH, 0.6 + 1.35 * len(examples)), layout="constrained")
+    panels = np.ravel(figure.subplots(len(examples), 1, squeeze=False))
+    column = int(liveliest(answers(run.examples[0], run.gaussian)[1], 1)[0])
+    for axes, example in zip(panels, examples, strict=True):
+        times, targets, predicted, sigma = answers(example, run.gaussian)
+        deviation = None if sigma is None else sigma[:, column]
+        _signal(axes, times, targets[:, column], predicted[:, column], deviation)
+        axes.set_ylabel(name_of_column(run, column))
+        axes.margins(x=0)
+    panels[0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
+    panels[-1].set_xlabel(clock(run.examples[0]))
+    return figure
+
+
+def labels_over_time(run: Run) -> Figure:
+    """Classes along a sequence, and the probability given to the right one."""
+    example = run.examples[0]
+    times, targets, outputs, _ = answers(example, False)
+    logits = outputs.astype(float)
+    chances = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    right = chances[np.arange(len(targets)), np.clip(targets, 0, chances.shape[1] - 1)]
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+    top.plot(*thin(times, targets), drawstyle="steps-mid", color=TRUTH, linewidth=4, alpha=0.45, label="true class")
+    top.plot(*thin(times, logits.argmax(1)), ".", color=PREDICTION, markersize=3, label="likeliest")
+    names = list(run.result.get("classes") or [])
+    if 0 < len(names) <= 12:
+        top.set_yticks(range(len(names)), names)
+    bottom.plot(*thin(times, right), color=PREDICTION, linewidth=1)
+    bottom.set(ylim=(-0.03, 1.03), ylabel="p(true)", xlabel=clock(example))
+    top.legend(loc="lower right", ncols=2, bbox_to_anchor=(1, 1), borderaxespad=0)
+    top.margins(x=0)
+    return figure
+
+
+def name_of_column(run: Run, column: int) -> str:
+    """Its name, or its number."""
+    return run.columns[column] if column < len(run.columns) else f"number {column + 1}"
+
+
+def _signal(axes: Axes, times: np.ndarray, target: np.ndarray, predicted: np.ndarray, sigma: np.ndarray | None) -> None:
+    if sigma is not None:
+        band = envelope(times, predicted - 2 * sigma, predicted + 2 * sigma)
+        axes.fill_between(*band, color=PREDICTION, alpha=0.18, linewidth=0, label="± 2σ")
+    axes.plot(*thin(times, target), color=TRUTH, linewidth=3.2, alpha=0.5, label="target")
+    axes.plot(*thin(times, predicted), color=PREDICTION, linewidth=1, label="prediction")
+
+
+def _error(axes: Axes, times: np.ndarray, error: np.ndarray, sigma: np.ndarray | None) -> None:
+    if sigma is not None:
+        axes.fill_between(*envelope(times, -2 * sigma, 2 * sigma), color=PREDICTION, alpha=0.18, linewidth=0)
+    axes.plot(*thin(times, error), color=ERROR, linewidth=1)
+    # A few first steps, before the model knows anything, would set the scale for all the rest.
+    size = np.abs(error[np.isfinite(error)])
+    most = 1.3 * np.quantile(size, 0.99) if size.size else 0
+    if most > 0:
+        axes.set_ylim(-most, most)
+    axes.set_ylabel("error")

@@ -1,0 +1,176 @@
+"""Settings from tables: what a TOML file or `--set` says becomes frozen dataclasses, checked by their annotations.
+
+A field that is itself a dataclass, or one of several, is a table with its name under "kind", or just that name:
+`form = "Static"`, `form = {kind = "Factored", rank = 32}`. "none" stands for None, which TOML does not have.
+"""
+
+import difflib
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+Table = dict[str, Any]
+
+
+def build(kind: type, table: Mapping[str, Any], where: str, given: Mapping[str, Any] | None = None) -> Any:
+    """A dataclass from a table. `where` leads the messages; `given` are values that no table sets."""
+    given = given or {}
+    hints = get_type_hints(kind)
+    known = {field.name: field for field in fields(kind) if field.name not in given}
+    for name in table:
+        if name != "kind" and name not in known:
+            raise ValueError(f"{where}.{name}: {unknown('setting', name, known)}")
+    values = {name: convert(table[name], hints[name], f"{where}.{name}") for name in known if name in table}
+    for name, field in known.items():
+        if name not in values and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{where}.{name}: {kind.__name__} needs it")
+    try:
+        return kind(**values, **given)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def convert(value: Any, hint: Any, where: str) -> Any:
+    """A value of a table as the annotation wants it."""
+    if get_origin(hint) in (Union, types.UnionType):
+        options = get_args(hint)
+        if type(None) in options and value in (None, "none"):
+            return None
+        return _one_of(value, [option for option in options if option is not type(None)], where)
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"{where}={value!r} is not one of {', '.join(map(repr, get_args(hint)))}")
+        return value
+    if get_origin(hint) is tuple:
+        return _tuple(value, get_args(hint), where)
+    kinds = _kinds(hint)
+    if kinds:
+        return _dataclass(value, kinds, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ValueError(f"{where}={value!r} is not {_article(hint.__name__)}")
+    return value
+
+
+def _one_of(value: Any, options: list[Any], where: str) -> Any:
+    *most, last = options
+    for option in most:
+        try:
+            return convert(value, option, where)
+        except ValueError:
+            continue
+    return convert(value, last, where)
+
+
+def _tuple(value: Any, items: tuple, where: str) -> tuple:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where}={value!r} is not a list")
+    if len(items) == 2 and items[1] is Ellipsis:
+        items = (items[0],) * len(value)
+    if len(items) != len(value):
+        raise ValueError(f"{where}={value!r} has {len(value)} entries, expected {len(items)}")
+    return tuple(convert(item, hint, f"{where}[{n}]") for n, (item, hint) in enumerate(zip(value, items, strict=True)))
+
+
+def _kinds(hint: Any) -> dict[str, type]:
+    """The dataclasses that an annotation stands for: itself, or those made from it."""
+    if not isinstance(hint, type):
+        return {}
+    found = {hint.__name__: hint} if is_dataclass(hint) and not getattr(hint, "__abstractmethods__", None) else {}
+    children: list[type] = hint.__subclasses__()
+    for child in children:
+        found |= _kinds(child)
+    return {name: kind for name, kind in found.items() if is_dataclass(kind)}
+
+
+def _dataclass(value: Any, kinds: dict[str, type], where: str) -> Any:
+    if isinstance(value, tuple(kinds.values())):
+        return value
+    table = {"kind": value} if isinstance(value, str) else value
+    if not isinstance(table, dict):
+        raise ValueError(f"{where}={value!r} is not a table or the name of one of {', '.join(kinds)}")
+    name = table.get("kind", next(iter(kinds)) if len(kinds) == 1 else None)
+    if name is None:
+        raise ValueError(f"{where}.kind: needed, one of {', '.join(kinds)}")
+    if name not in kinds:
+        raise ValueError(f"{where}: {unknown('kind', str(name), kinds)}")
+    return build(kinds[name], table, where)
+
+
+def table_of(settings: Any) -> Any:
+    """Settings as a table that `build` reads back."""
+    if is_dataclass(settings):
+        values = {field.name: table_of(getattr(settings, field.name)) for field in fields(settings)}
+        return {"kind": type(settings).__name__} | values
+    if isinstance(settings, tuple):
+        return [table_of(item) for item in settings]
+    return "none" if settings is None else settings
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
+    """The tables, where those above win. Another `kind` starts its table anew."""
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        if isinstance(old, str) and isinstance(value, dict):
+            old = {"kind": old}
+        if isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind"):
+            value = merge(old, value)
+        merged[name] = value
+    return merged
+
+
+def from_assignments(assignments: Iterable[str]) -> Table:
+    """`model.width=32` and the like as a table. The value is read as TOML; what is not TOML is a string."""
+    table: Table = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        names = path.strip().split(".")
+        if not equals or not all(names):
+            raise ValueError(f"--set {assignment}: expected key=value, such as model.width=32")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        for name in reversed(names):
+            value = {name: value}
+        table = merge(table, value)
+    return table
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """A message for a name that is not known, with the nearest that is."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"no {what} {name!r}; {hint}"
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """A table as TOML: plain values first, then one section for each table in it."""
+    plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
+    lines = [f"{name} = {_toml(value)}" for name, value in plain.items()]
+    for name, value in table.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{name}]", *(f"{key} = {_toml(item)}" for key, item in value.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        escaped = "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or c in '"\\\x7f' else c for c in value)
+        return f'"{escaped}"'
+    return repr(value)
+
+
+def _article(name: str) -> str:
+    return {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a string"}.get(name, name)

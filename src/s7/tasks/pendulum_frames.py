@@ -1,0 +1,109 @@
+"""Pendulums seen through a bad camera: pictures of 24×24, noise that comes and goes, half of the frames missing.
+
+    θ'' = c sin θ − 0.1 θ'        c = g l m / I,  I = 1/3        θ(0) ~ U(0, 2π),  θ'(0) = 0
+
+simulated in Euler steps of 1e-4 and seen every 0.01, when θ' is also pushed by N(0, 0.1). The recipe is that of the
+CRU and S5 papers. A model gets pictures and the gaps between them, and is to say (sin θ, cos θ).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+FRAMES = 100
+SIDE = 24
+CANVAS = 128
+ROD = (55.0, 8.0)  # length and width on the canvas, from its middle
+STEP, SUBSTEPS = 1e-4, 100
+PULL, FRICTION, PUSH = 9.81 * 3, 0.1, 0.1
+CLEAN_FRAMES = 5
+# Pictures rendered at a time: 16 MB of canvas.
+_RENDERED = 256
+
+
+class Pendulums(NamedTuple):
+    """Pictures at the frames that were kept, which frames these are, and the angle's sine and cosine there."""
+
+    images: UInt8[np.ndarray, "N K 24 24"]
+    frames: Int[np.ndarray, "N K"]
+    angles: Float[np.ndarray, "N K 2"]
+
+
+def generate(count: int, kept: int, seed: int, watch: Callable[[int, int], None] | None = None) -> Pendulums:
+    """`count` sequences of `kept` frames out of a hundred; `watch` hears how many sequences are done.
+
+    What stands at a place depends on the seed and the count, not on anything else.
+    """
+    if not 1 <= kept <= FRAMES:
+        raise ValueError(f"pendulum: kept={kept} must be between 1 and {FRAMES}")
+    rng = np.random.default_rng(seed)
+    angle = swing(count, rng)
+    clear = visibility(count, rng)
+    # A random half of the frames, in order: the ranks of random numbers are a random permutation.
+    frames = np.sort(np.argsort(rng.random((count, FRAMES)), 1)[:, :kept], 1)
+    angle, clear = (np.take_along_axis(q, frames, 1) for q in (angle, clear))
+    images = np.empty((count, kept, SIDE, SIDE), np.uint8)
+    at_a_time = max(1, _RENDERED // kept)
+    for start in range(0, count, at_a_time):
+        here = slice(start, start + at_a_time)
+        pictures = render(angle[here].ravel()).reshape(-1, kept, SIDE, SIDE)
+        f = clear[here, :, None, None]
+        noise = rng.uniform(0, 255, pictures.shape)
+        images[here] = f * pictures + (1 - f) * noise
+        if watch is not None:
+            watch(min(start + at_a_time, count), count)
+    angles = np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32)
+    return Pendulums(images, frames.astype(np.int32), angles)
+
+
+def swing(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100"]:
+    """θ at every frame, in [−π, π)."""
+    theta = rng.uniform(0, 2 * np.pi, count)
+    speed = np.zeros(count)
+    trace = np.empty((FRAMES, count))
+    for frame in range(FRAMES):
+        trace[frame] = theta % (2 * np.pi) - np.pi
+        for _ in range(SUBSTEPS):
+            speed = speed + STEP * (PULL * np.sin(theta) - FRICTION * speed)
+            theta = theta + STEP * speed
+        speed = speed + rng.normal(0, PUSH, count)
+    return trace.T
+
+
+def visibility(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100"]:
+    """How much of the picture is seen, 0 to 1: a random walk, stretched so that it often stays at its ends."""
+    f = np.empty((FRAMES, count))
+    f[0] = rng.uniform(0, 1, count)
+    for frame in range(1, FRAMES):
+        f[frame] = np.clip(f[frame - 1] + rng.uniform(-0.2, 0.2, count), 0, 1)
+    low, high = rng.uniform(0, 0.25, count), rng.uniform(0.75, 1, count)
+    f = np.clip((f - low) / (high - low), 0, 1)
+    f[:CLEAN_FRAMES] = 1
+    return f.T
+
+
+def render(angle: Float[np.ndarray, " M"]) -> Float[np.ndarray, "M 24 24"]:
+    """A bright rod on a dark canvas, scaled down by Lanczos' filter."""
+    length, width = ROD
+    middle = CANVAS / 2
+    place = (np.arange(CANVAS) + 0.5 - middle).astype(np.float32)
+    s, c = (f(angle).astype(np.float32)[:, None, None] for f in (np.sin, np.cos))
+    x, y = place[None, None, :], place[None, :, None]
+    along, across = s * x + c * y, c * x - s * y
+    rod = (along >= 0) & (along <= length) & (np.abs(across) <= width / 2)
+    pictures = _SHRINK @ rod.astype(np.float32) @ _SHRINK.T
+    return np.clip(np.round(255 * pictures), 0, 255)
+
+
+def _lanczos(size: int, smaller: int, lobes: int = 3) -> Float[np.ndarray, "S N"]:
+    """Rows that average `size` pixels into `smaller` ones."""
+    ratio = size / smaller
+    centre = (np.arange(smaller) + 0.5)[:, None] * ratio
+    q = (np.arange(size) + 0.5 - centre) / ratio
+    kernel = np.where(np.abs(q) < lobes, np.sinc(q) * np.sinc(q / lobes), 0)
+    return (kernel / kernel.sum(1, keepdims=True)).astype(np.float32)
+
+
+_SHRINK = _lanczos(CANVAS, SIDE)

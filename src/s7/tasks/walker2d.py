@@ -1,0 +1,124 @@
+"""Walker2d: the next state of a simulated walking robot, from states of which one in ten was lost.
+
+A rollout is a sequence of 17 numbers. The model reads the steps that were kept, with the gap before each, and says by
+how much the state changes until the very next step, kept or not: the error of the change is that of the next state. The
+data and the recipe are those of the ODE-LSTM paper.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from s7.data.folder import read_arrays
+from s7.data.samples import Samples
+from s7.encoders import LinearEncoder
+from s7.heads import PerStep
+from s7.tasks.task import Problem, Task
+from s7.training.objectives import MeanSquared
+from s7.units import units_of
+
+FILES = ("walker2d/walker2d_rollouts_f32.npz", "walker2d/rollouts.npz")
+HOW = (
+    "put the ODE-LSTM rollouts there as arrays obs, offsets, names, "
+    "or make others with python -m s7.tasks.walker_rollouts (extra walker)"
+)
+WINDOW, HOP = 64, 16
+KEPT = 0.9
+
+
+@dataclass(frozen=True)
+class Walker2d(Task):
+    """`copies` of each training rollout lose steps of their own, the first as published: more to learn from.
+
+    `elapsed` gives the gap to the model as one more input; it always has it as dt.
+    """
+
+    name: ClassVar[str] = "walker2d"
+    title: ClassVar[str] = "Walker2d, next state from a tenth of the steps missing"
+    source: ClassVar[str] = "the 400 rollouts of ODE-LSTM (MIT), or made with MuJoCo"
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": "causal; rollouts split 300 / 40 / 60, the epoch chosen on validation rollouts",
+        "paper": (
+            "bidirectional, and the epoch chosen on the test set: the target is the next input, so nine tenths of all "
+            "answers stand in what the backward scan has read. This is not prediction; it is here to compare with print"
+        ),
+    }
+    copies: int = 1
+    elapsed: bool = True
+
+    def __post_init__(self):
+        if self.copies < 1:
+            raise ValueError(f"copies={self.copies} must be at least 1")
+
+    def missing(self, folder):
+        return None if folder.find(*FILES) else f"{FILES[0]} is not here; {HOW}"
+
+    def load(self, folder, protocol, say):
+        rollouts = read_rollouts(folder.require(*FILES, how=HOW))
+        train, valid, test = split(rollouts)
+        # One generator for all three, in this order: so the published draw has it.
+        rng = np.random.RandomState(891374)
+        more = np.random.RandomState(1)
+        parts = {
+            "train": windows(train, rng),
+            "valid": windows(valid, rng),
+            "test": windows(test, rng),
+        }
+        for _ in range(self.copies - 1):
+            parts["train"] = [np.concatenate(q) for q in zip(parts["train"], windows(train, more), strict=True)]
+        if protocol == "paper":
+            parts["valid"] = parts["test"]
+        splits = {name: self._samples(part, name) for name, part in parts.items()}
+        mean, scale = units_of(splits["train"].targets)
+        change = np.mean(splits["test"].targets.astype(np.float64) ** 2)
+        return Problem(
+            splits["train"],
+            splits["valid"],
+            splits["test"],
+            encoder=LinearEncoder.of(splits["train"].inputs),
+            head=PerStep(17, mean, scale),
+            objective=MeanSquared(17, unit=float(np.mean(np.square(scale)))),
+            baselines={"persistence": {"mse": float(change), "rmse": float(np.sqrt(change))}},
+            model={"bidirectional": protocol == "paper"},
+        )
+
+    def _samples(self, part: list[np.ndarray], name: str) -> Samples:
+        states, gaps, targets = part
+        inputs = np.concatenate([states, gaps[..., None]], -1) if self.elapsed else states
+        return Samples.of(inputs, targets - states, gaps, name=name)
+
+
+def read_rollouts(path) -> list[Float[np.ndarray, "T 17"]]:
+    """The rollouts in the order of their names."""
+    arrays = read_arrays(path, ("obs", "offsets", "names"))
+    obs, offsets, names = arrays["obs"], arrays["offsets"], arrays["names"]
+    if obs.ndim != 2 or obs.shape[1] != 17 or len(offsets) != len(names) + 1 or offsets[-1] != len(obs):
+        raise ValueError(f"{path}: expected obs (steps, 17) with one more offset than names, the last {len(obs)}")
+    if not np.isfinite(obs).all():
+        row, column = np.argwhere(~np.isfinite(obs))[0]
+        raise ValueError(f"{path}: obs[{row}, {column}] is not finite ({obs[row, column]})")
+    return [obs[offsets[n] : offsets[n + 1]].astype(np.float32) for n in np.argsort(names, kind="stable")]
+
+
+def split(rollouts: list) -> tuple[list, list, list]:
+    """75, 10 and 15 of a hundred, shuffled as published."""
+    order = np.arange(len(rollouts))
+    np.random.RandomState(125487).shuffle(order)
+    tested, validated = int(0.15 * len(order)), int(0.25 * len(order))
+    parts = order[validated:], order[tested:validated], order[:tested]
+    train, valid, test = ([rollouts[n] for n in part] for part in parts)
+    return train, valid, test
+
+
+def windows(rollouts: list[Float[np.ndarray, "T 17"]], rng: np.random.RandomState) -> list[np.ndarray]:
+    """States, gaps and next states in windows of 64 kept steps, every 16."""
+    cut: list[tuple[np.ndarray, ...]] = []
+    for rollout in rollouts:
+        kept = np.flatnonzero(rng.random_sample(len(rollout) - 1) <= KEPT)
+        gaps = np.diff(kept, prepend=-1).astype(np.float32)
+        starts = np.arange(0, len(kept) - WINDOW, HOP)
+        places: Int[np.ndarray, "W 64"] = starts[:, None] + np.arange(WINDOW)
+        cut.append((rollout[kept][places], gaps[places], rollout[kept + 1][places]))
+    return [np.concatenate(q) for q in zip(*cut, strict=True)]

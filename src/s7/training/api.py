@@ -1,0 +1,265 @@
+"""`s7.train`: a model, samples to learn from, samples to choose the best epoch by.
+
+    trained = s7.train(model, (inputs, targets), (valid_inputs, valid_targets), epochs=10)
+
+The commands do the same with a task's data and a folder's name.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors.numpy import save as save_tensors
+
+from s7 import files
+from s7.data.samples import Samples
+from s7.model import S7Model
+from s7.settings import Table, build, table_of
+from s7.training import machine
+from s7.training.checkpoint import Checkpoint
+from s7.training.config import TrainConfig
+from s7.training.evaluation import confusion, evaluate, outputs_of
+from s7.training.folder import RunFolder
+from s7.training.loop import Trainer, Watcher
+from s7.training.objectives import CrossEntropy, MeanSquared, Objective
+from s7.training.signals import StopRequest, stop_request
+
+EXAMPLES = 3
+
+Data = Samples | tuple
+
+
+class Trained(NamedTuple):
+    """The model of the best epoch, one line for each epoch, and what is in result.json."""
+
+    model: Any
+    history: list[dict[str, Any]]
+    result: dict[str, Any]
+
+
+def train(
+    model: Any,
+    train: Data,
+    valid: Data,
+    test: Data | None = None,
+    *,
+    objective: Objective | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    watch: Watcher | None = None,
+    about: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Trained:
+    """Trains a model and returns it as it was in its best epoch on `valid`; `test` is looked at once, at the end.
+
+    Samples are `s7.Samples`, or tuples of arrays: (inputs, targets) or (inputs, targets, dt). The objective is
+    cross-entropy for whole-number targets and the mean square otherwise. `settings` are those of
+    `s7.training.TrainConfig`: epochs, batch, rate and so on.
+
+    With `out`, a folder, the run is kept there and survives: `resume=True` goes on where it stopped, whatever stopped
+    it, to the same numbers. `about` is added to result.json.
+    """
+    given = {"train": train, "valid": valid, "test": test}
+    splits = {name: _samples(data, name) for name, data in given.items() if data is not None}
+    config = build(TrainConfig, settings, "train")
+    run = Run.of(model, splits, objective, config, seed, watch or Watcher(), dict(about or {}))
+    if out is None:
+        return run.to_the_end()
+    folder = RunFolder(Path(out))
+    with folder.locked():
+        return run.kept_in(folder, resume=resume)
+
+
+class Run(Watcher):
+    """A run without a folder: nothing is kept but the best model."""
+
+    def __init__(self, trainer: Trainer, test: Samples | None, digests: dict[str, str], about: Table, watch: Watcher):
+        self.trainer, self.test, self.digests, self.about, self.watch = trainer, test, digests, about, watch
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        splits: Mapping[str, Samples],
+        objective: Objective | None,
+        config: TrainConfig,
+        seed: int,
+        watch: Watcher,
+        about: Table,
+    ) -> "Run":
+        """Ready to start. What does not fit together is said before anything is compiled."""
+        objective = objective or _objective(model, splits["train"])
+        _check(model, objective, splits, config)
+        trainer = Trainer.start(model, objective, splits["train"], splits["valid"], config, seed)
+        digests = {name: samples.digest() for name, samples in splits.items()}
+        return cls(trainer, splits.get("test"), digests, about, watch)
+
+    def kept_in(self, folder: RunFolder, *, resume: bool) -> Trained:
+        """Trains in a folder that this process has to itself, from the start or from where the run there stands."""
+        trainer = self.trainer
+        if folder.last.exists() and not resume:
+            raise FileExistsError(f"{folder.path}: holds a run; go on with it (resume) or choose another folder")
+        belongs_to = self._identity()
+        if folder.last.exists():
+            checkpoint = Checkpoint.read(folder.last, trainer.state, belongs_to)
+            trainer.state, trainer.position = checkpoint.state, checkpoint.position
+            if trainer.position.best_epoch:
+                trainer.best_model = load_model(trainer.best_model, folder.best)
+            folder.write_history(trainer.position.history)
+        else:
+            save_model(trainer.best_model, folder.initial)
+        if folder.is_finished:
+            return Trained(trainer.best_model, trainer.position.history, folder.read_result())
+        with stop_request() as request:
+            trained = _KeptRun(self, folder, belongs_to, request).to_the_end()
+        write_examples(trained.model, self.test or trainer.valid, folder.examples)
+        folder.write_result(trained.result)
+        return trained
+
+    def _identity(self) -> Table:
+        """What must be the same for a run to go on as if it had never stopped."""
+        model = self.trainer.best_model
+        identity: Table = {name: self.about[name] for name in ("task", "protocol") if name in self.about}
+        identity["seed"] = self.trainer.seed
+        identity["train"] = table_of(self.trainer.config)
+        identity["data"] = self.digests
+        identity["model"] = files.to_json(model.config) if isinstance(model, S7Model) else type(model).__name__
+        return identity
+
+    def begin(self, trainer):
+        self.watch.begin(trainer)
+
+    def progress(self, progress):
+        self.watch.progress(progress)
+
+    def should_stop(self):
+        return self.watch.should_stop()
+
+    def to_the_end(self) -> Trained:
+        """Trains, then tests the best epoch."""
+        self.trainer.run(self)
+        model = self.trainer.best_model
+        history = self.trainer.position.history
+        return Trained(model, history, self.result(model))
+
+    def result(self, model: Any) -> dict[str, Any]:
+        """What result.json holds."""
+        trainer, at = self.trainer, self.trainer.position
+        best = at.history[at.best_epoch - 1]
+        result = self.about | {
+            "seed": trainer.seed,
+            "parameters": int(trainer.state.trained.size),
+            "epochs": at.epoch,
+            "best_epoch": at.best_epoch,
+            "seconds": round(at.seconds, 2),
+            "steps_per_second": round(at.step / at.seconds, 3),
+            "peak_memory_mb": round(machine.peak_memory_mb()),
+            "objective": type(trainer.objective).__name__,
+            "metric": trainer.objective.metric,
+            "better": trainer.objective.better,
+            "valid": best["valid"],
+            "test": {},
+            "data_sha256": self.digests,
+            "versions": machine.versions(),
+            "machine": machine.description(),
+        }
+        if self.test is not None:
+            result["test"] = evaluate(model, self.test, trainer.objective, trainer.batching)
+        if isinstance(trainer.objective, CrossEntropy):
+            classes = trainer.objective.classes
+            result["classes"] = list(trainer.objective.names) or [str(n) for n in range(classes)]
+            result["confusion"] = confusion(model, self.test or trainer.valid, trainer.objective).tolist()
+        return result
+
+
+class _KeptRun(Run):
+    """A run in a folder."""
+
+    def __init__(self, run: Run, folder: RunFolder, belongs_to: Table, request: StopRequest):
+        super().__init__(run.trainer, run.test, run.digests, run.about, run.watch)
+        self.folder, self.belongs_to, self.request = folder, belongs_to, request
+
+    def better(self, trainer):
+        save_model(trainer.best_model, self.folder.best)
+
+    def save(self, trainer):
+        # The best model is safe before the checkpoint that speaks of it: between the two, the epoch is done again.
+        Checkpoint(trainer.state, trainer.position, self.belongs_to).write(self.folder.last)
+        self.folder.write_history(trainer.position.history)
+
+    def should_stop(self):
+        return self.request.asked or super().should_stop()
+
+
+def save_model(model: Any, path: Path) -> None:
+    """An S7Model as `s7.save` does; of any other module, the arrays."""
+    if isinstance(model, S7Model):
+        files.save(model, path)
+    else:
+        files.write_arrays(path, "arrays", files.named_arrays(model), type(model).__name__)
+
+
+def load_model(like: Any, path: Path) -> Any:
+    """What `save_model` wrote, of a model like this one."""
+    if isinstance(like, S7Model):
+        return files.load(path)
+    return files.fill(like, files.read_arrays(path, "arrays")[0], path)
+
+
+def write_examples(model: Any, samples: Samples, path: Path) -> None:
+    """The first few samples with the model's outputs, for reports."""
+    few = samples.take(np.arange(min(EXAMPLES, len(samples))))
+    arrays: dict[str, np.ndarray] = {}
+    for n, output in enumerate(outputs_of(model, few)):
+        one = few.take([n])
+        arrays |= {f"{n}.inputs": one.inputs, f"{n}.outputs": output}
+        arrays[f"{n}.targets"] = one.targets if few.per_step else one.targets[0]
+        if one.dt is not None:
+            arrays[f"{n}.dt"] = one.dt
+    about = json.dumps({"split": samples.name})
+    files.write_atomically(path, save_tensors({k: np.ascontiguousarray(v) for k, v in arrays.items()}, {"s7": about}))
+
+
+def _samples(data: Data, name: str) -> Samples:
+    if isinstance(data, Samples):
+        return data
+    if not isinstance(data, tuple) or len(data) not in (2, 3):
+        raise TypeError(f"{name}: expected s7.Samples or a tuple (inputs, targets) or (inputs, targets, dt)")
+    return Samples.of(*data, name=name)
+
+
+def _objective(model: Any, samples: Samples) -> Objective:
+    if samples.targets.dtype.kind in "iu":
+        outputs = model.config.head.outputs if isinstance(model, S7Model) else int(samples.targets.max()) + 1
+        return CrossEntropy(outputs)
+    size = samples.targets.shape[-1] if samples.targets.ndim > 1 else 1
+    return MeanSquared(size, unit=float(np.mean(np.square(samples.targets, dtype=np.float64))) or 1.0)
+
+
+def _check(model: Any, objective: Objective, splits: Mapping[str, Samples], config: TrainConfig) -> None:
+    kinds = {samples.per_step for samples in splits.values()}
+    if len(kinds) > 1:
+        raise ValueError("train, valid and test must all have targets per step, or all per sequence")
+    if not isinstance(model, S7Model):
+        return
+    head, train = model.config.head, splits["train"]
+    if head.outputs != objective.outputs:
+        raise ValueError(f"the head has {head.outputs} outputs, {type(objective).__name__} needs {objective.outputs}")
+    if head.per_step != train.per_step:
+        mine, theirs = ("step", "sequence") if head.per_step else ("sequence", "step")
+        raise ValueError(
+            f"{train.name}: targets are one per {theirs}, but {type(head).__name__} gives one output per {mine}"
+        )
+    if head.per_step and model.stride > 1:
+        raise ValueError(f"targets per step need a model without pooling; this one pools by {model.stride}")
+    if config.pack is not None and model.config.norm == "batch":
+        raise ValueError(
+            "train.pack: batch norm needs its statistics sequence by sequence; use another norm, or no pack"
+        )
+    for samples in splits.values():
+        shape = model.config.encoder.event_shape
+        if samples.event_shape != shape:
+            raise ValueError(f"{samples.name}: an event has shape {samples.event_shape}, the encoder reads {shape}")

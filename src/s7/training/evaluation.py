@@ -1,0 +1,58 @@
+"""Measuring a model on samples: every target once, whatever batch it comes in."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from s7.data.batching import Batching, Buckets
+from s7.data.samples import Samples
+from s7.training.objectives import CrossEntropy, Objective
+from s7.training.parameters import dissect
+from s7.training.steps import Steps, TrainState, outputs
+
+
+def measure(
+    steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: Objective
+) -> dict[str, float]:
+    """Loss and metrics of the model in a state."""
+    sums: dict[str, float] = {}
+    count = 0.0
+    for batch in batching.batches(samples, batching.in_order(samples)):
+        part = steps.evaluate(state.trained, state.carried, batch)
+        count += float(part.weight)
+        for name, value in part.values.items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+    return objective.summary({name: value / count for name, value in sums.items()})
+
+
+def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batching) -> dict[str, float]:
+    """Loss and metrics of a model."""
+    objective.check(samples)
+    anatomy, trained, carried = dissect(model)
+    state = TrainState(trained, carried, None, jnp.asarray(True))
+    return measure(Steps(anatomy, objective), state, samples, batching, objective)
+
+
+def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray]:
+    """The outputs for each sample, without padding."""
+    buckets = Buckets(min(batch, len(samples)))
+    run = eqx.filter_jit(outputs)
+    found: dict[int, np.ndarray] = {}
+    for plan in buckets.in_order(samples):
+        rows = np.asarray(run(model, buckets.assemble(samples, plan)))
+        for row, members in zip(rows, plan.rows, strict=False):
+            n = int(members[0])
+            found[n] = row[: samples.lengths[n]] if samples.per_step else row
+    return [found[n] for n in range(len(samples))]
+
+
+def confusion(model: Any, samples: Samples, objective: CrossEntropy, batch: int = 16) -> Int[np.ndarray, "K K"]:
+    """How often each class (rows) was taken for each (columns)."""
+    answers = [np.argmax(q, -1) for q in outputs_of(model, samples, batch)]
+    predicted = np.concatenate(answers) if samples.per_step else np.stack(answers)
+    counts = slice(None) if samples.counts is None or not samples.per_step else samples.counts
+    pairs = samples.targets[counts] * objective.classes + predicted[counts]
+    return np.bincount(pairs, minlength=objective.classes**2).reshape(objective.classes, objective.classes)

@@ -1,0 +1,26 @@
+"""Units of what goes into a model and comes out of it: a mean and a scale, one for all numbers or one for each.
+
+They are settings, not parameters, so a saved model takes raw measurements and gives raw predictions.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+
+def check_units(settings: Any, size: int) -> None:
+    """Raises an error unless `mean` and `scale` are single numbers or `size` of them, and no scale is zero."""
+    for name in ("mean", "scale"):
+        value = getattr(settings, name)
+        if isinstance(value, tuple) and len(value) != size:
+            raise ValueError(f"{type(settings).__name__}: {name} has {len(value)} entries, expected one or {size}")
+        if not np.isfinite(value).all() or (name == "scale" and not np.all(np.asarray(value) > 0)):
+            raise ValueError(f"{type(settings).__name__}: {name}={value} must be finite, and a scale positive")
+
+
+def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each number; what does not vary is left at scale 1."""
+    rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
+    spread = rows.std(0)
+    return tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
