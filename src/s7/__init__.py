@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from s7.checks import checked
     from s7.config import ModelConfig, Stage
     from s7.data import Samples, pack
-    from s7.encoders import EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
+    from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
     from s7.events.tokens import detokenize, tokenize
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
@@ -29,7 +29,7 @@ _PUBLIC = {
     "s7.checks": ("checked",),
     "s7.config": ("ModelConfig", "Stage"),
     "s7.data": ("Samples", "pack"),
-    "s7.encoders": ("EventEncoder", "ImageEncoder", "LinearEncoder", "TokenEncoder"),
+    "s7.encoders": ("DenseEncoder", "EventEncoder", "ImageEncoder", "LinearEncoder", "TokenEncoder"),
     "s7.events.tokens": ("detokenize", "tokenize"),
     "s7.files": ("load", "load_state", "save", "save_state"),
     "s7.forms": ("Factored", "Full", "Static"),
@@ -62,6 +62,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Block",
     "BlockConfig",
+    "DenseEncoder",
     "EventEncoder",
     "Factored",
     "Full",

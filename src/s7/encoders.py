@@ -174,6 +174,40 @@ class LinearEncoder(Encoder):
 
 
 @dataclass(frozen=True)
+class DenseEncoder(Encoder):
+    """W relu(W1 u + c1) + c of all the numbers of an event, whatever their shape, divided by `scale`.
+
+    For pictures of something that turns about a fixed point or stands still: `hidden` templates to compare with.
+    """
+
+    shape: tuple[int, ...]
+    hidden: int = 64
+    scale: float = 1.0
+
+    def __post_init__(self):
+        if not self.shape or min(self.shape) < 1 or self.hidden < 1:
+            raise ValueError(f"DenseEncoder: shape={self.shape} and hidden={self.hidden} must be at least 1")
+
+    @property
+    def event_shape(self):
+        return self.shape
+
+    def init(self, width, *, key, dtype):
+        flat = math.prod(self.shape)
+        weights = {
+            "W1": ((self.hidden, flat), math.sqrt(2 / flat)),
+            "W": ((width, self.hidden), 1 / math.sqrt(self.hidden)),
+        }
+        zeros = {"c1": constant(0, self.hidden, dtype), "c": constant(0, width, dtype)}
+        return draw(weights, key=key, dtype=dtype) | zeros
+
+    def __call__(self, parameters, inputs):
+        u = inputs.reshape(inputs.shape[0], -1) / self.scale
+        hidden = jax.nn.relu(linear(parameters["W1"], u) + parameters["c1"])
+        return linear(parameters["W"], hidden) + parameters["c"]
+
+
+@dataclass(frozen=True)
 class ImageEncoder(Encoder):
     """A small convolutional network on the picture at each event: 5×5, pool, 3×3 with stride 2, pool, linear.
 

@@ -37,7 +37,8 @@ CONFIGURABLE: dict[str, type] = {
         Stage,
         *(transitions.Stable, transitions.Plain, transitions.Step, transitions.Ring),
         *(forms.Full, forms.Factored, forms.Static),
-        *(encoders.TokenEncoder, encoders.EventEncoder, encoders.LinearEncoder, encoders.ImageEncoder),
+        *(encoders.TokenEncoder, encoders.EventEncoder, encoders.LinearEncoder),
+        *(encoders.DenseEncoder, encoders.ImageEncoder),
         *(heads.Mean, heads.TimeMean, heads.Last, heads.PerStep, heads.Retrieval),
     )
 }
@@ -124,7 +125,7 @@ def _as_real(array: np.ndarray) -> np.ndarray:
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
-def _as_stored(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+def _as_stored(leaf: jax.Array | jax.ShapeDtypeStruct) -> jax.Array | jax.ShapeDtypeStruct:
     if not jnp.issubdtype(leaf.dtype, jnp.complexfloating):
         return leaf
     return jax.ShapeDtypeStruct((*leaf.shape, 2), jnp.finfo(leaf.dtype).dtype)
@@ -152,7 +153,15 @@ def write_arrays(path: Path, holds: str, arrays: dict[str, np.ndarray], config: 
             raise ValueError(f"{path}: not written, {name}{list(at)} is {array[at]}")
     about = json.dumps({"format": FORMAT, "holds": holds, "config": config}, sort_keys=True)
     metadata = {"s7": about, "sha256": _checksum(arrays, about)}
-    write_atomically(path, save_tensors(arrays, metadata))
+    write_atomically(path, tensors(arrays, metadata))
+
+
+def tensors(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """A safetensors file, the same for the same contents: the library writes its header in any order."""
+    data = save_tensors({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return data[:8] + header.encode().ljust(size) + data[8 + size :]
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """A task, a preset, a protocol, a seed: what the commands train, and what a run's folder remembers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,11 @@ import jax
 
 from s7.config import ModelConfig
 from s7.data.folder import DataFolder
-from s7.encoders import LinearEncoder
-from s7.heads import Mean
+from s7.encoders import Encoder, LinearEncoder
+from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import preset
-from s7.settings import Table, build, merge, table_of, unknown
+from s7.settings import Table, build, convert, merge, table_of, unknown
 from s7.tasks import Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
@@ -146,11 +146,9 @@ def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
 
 
 def _changed(settings: Any, table: Any, where: str) -> Any:
-    """Settings with some of them changed."""
-    if not isinstance(table, dict):
-        raise ValueError(f"model.{where}={table!r} is not a table")
-    merged = merge(table_of(settings), table)
-    return build(type(settings), merged, f"model.{where}") if table else replace(settings)
+    """Settings with some of them changed, or of another kind."""
+    kind = {"encoder": Encoder, "head": Head}[where]
+    return convert(merge({where: table_of(settings)}, {where: table})[where], kind, f"model.{where}")
 
 
 def _without_kind(table: Table) -> Table:

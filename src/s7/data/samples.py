@@ -21,7 +21,7 @@ class Samples:
 
     inputs: Shaped[np.ndarray, "E ..."]
     targets: Shaped[np.ndarray, "..."]
-    offsets: Int[np.ndarray, " N+1"]
+    offsets: Int[np.ndarray, " M"]
     dt: Float[np.ndarray, " E"] | None = None
     counts: Bool[np.ndarray, " E"] | None = None
     per_step: bool = False
@@ -45,6 +45,10 @@ class Samples:
         """
         if len(inputs) == 0:
             raise ValueError(f"{name}: there are no sequences")
+        if np.ndim(inputs[0]) == 0:
+            raise ValueError(
+                f"{name}: inputs are single numbers, expected sequences: (N, L, ...) or a list of (L, ...)"
+            )
         sizes = np.array([len(sequence) for sequence in inputs])
         if not sizes.all():
             raise ValueError(f"{name}: sequence {int(np.argmin(sizes))} is empty; leave it out")

@@ -53,6 +53,8 @@ def comparison(groups: list[list[Run]], name: str, title: str) -> Safe:
     """The section about runs of one task."""
     first, names = groups[0][0], labels(groups)
     parts: list[Safe] = [_summary(groups, names), _strip(groups, names, name)]
+    if sum(map(len, groups)) == 1:  # of several tasks; the run is shown from inside further down
+        return section(name, title, *parts)
     if any(run.epochs for runs in groups for run in runs):
         svg = draw(f"{name}-curves", overlay, groups, names, first.metric)
         parts.append(figure(svg, f"{name}-curves", "Each line is a run, the dot its best epoch; a colour is a group."))

@@ -75,9 +75,9 @@ def spoken(run: Run) -> Safe:
             chances = np.exp(logits - np.logaddexp.reduce(logits))
             true, said = int(example.targets.ravel()[0]), int(chances.argmax())
             mark = "✓" if true == said else "✗"
-            rows.append([f"{n}", f"{example.length:,}", names[true], f"{mark} {names[said]}", f"{chances[said]:.1%}"])
-        return table(["test sequence", "events", "true", "answer", "probability"], rows)
-    heads = ["test sequence"]
+            rows.append([f"{n}", names[true], f"{mark} {names[said]}", f"{chances[said]:.1%}"])
+        return table(["sequence", "true", "answer", "probability"], rows)
+    heads = ["sequence"]
     width = min(3, examples[0].targets.shape[-1])
     for column in range(width):
         name = name_of_column(run, column)

@@ -20,10 +20,11 @@ def learning(run: Run) -> Figure:
     panels = figure.subplot_mosaic(layout, height_ratios=[3.2, 1][: len(layout)])  # type: ignore[arg-type]
     for name in shown:
         _panel(panels[name], run, name)
-    panels[shown[-1]].legend(loc="lower right" if run.better == "max" else "upper right")
+    handles, labels = panels[shown[-1]].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=3)
     if "rate" in panels:
         panels["rate"].plot(_numbers(run), rates, color=INK, linewidth=1)
-        panels["rate"].set(title="learning rate", xlabel="epoch", ylim=(0, None))
+        panels["rate"].set(title="learning rate", xlabel="epoch", ylim=(0, 1.1 * np.nanmax(rates) or None))
         panels["rate"].margins(x=0.02)
         whole_numbers(panels["rate"])
     else:

@@ -18,8 +18,8 @@ from s7.layer import S7Layer
 from s7.report.run import Example, Run
 from s7.signal import Signal
 
-# Of a long sequence the beginning is looked at, and of that so many events for the weight of selection.
-EVENTS, LOOKED_AT = 8192, 512
+# Of a long sequence the beginning is looked at, and of that a stretch in the middle for the weight of selection.
+EVENTS, STRETCH = 8192, 1024
 
 
 class Look(NamedTuple):
@@ -59,19 +59,24 @@ def _load(path: Path) -> s7.S7Model | None:
     return s7.load(path) if path.is_file() else None
 
 
+def one_sequence(model: s7.S7Model, example: Example) -> Example:
+    """The example; of a pair of documents, the first."""
+    if model.config.head.documents == 1:
+        return example
+    return example._replace(inputs=example.inputs[0], dt=None if example.dt is None else example.dt[0])
+
+
 def look(model: s7.S7Model, example: Example) -> list[Look]:
     """Every layer along the example, each fed with what the blocks below it make of the inputs."""
-    inputs, dt = example.inputs, example.dt
-    if model.config.head.documents > 1:
-        inputs, dt = inputs[0], None if dt is None else dt[0]
-    inputs, dt = inputs[:EVENTS], None if dt is None else dt[:EVENTS]
+    inputs, dt = example.inputs[:EVENTS], None if example.dt is None else example.dt[:EVENTS]
+    first = max(0, (len(inputs) - STRETCH) // 2)
     # Which event of the sequence each block's own events are: above a pooling block, the last of each window.
     event = np.arange(len(inputs))
     events, picks = [], []
     for block in model.blocks:
         events.append(event)
         ends = np.minimum(np.arange(1, -(-len(event) // block.stride) + 1) * block.stride, len(event)) - 1
-        picks.append(ends[np.linspace(0, len(ends) - 1, min(LOOKED_AT, len(ends))).astype(int)])
+        picks.append(ends[(event[ends] >= first) & (event[ends] < first + STRETCH)])
         event = event[ends]
     views = _views(model, jnp.asarray(inputs), None if dt is None else jnp.asarray(dt), tuple(map(jnp.asarray, picks)))
     looks = []
@@ -132,4 +137,4 @@ def describe(problem: Exception) -> str:
     return f"the example does not fit the model ({str(problem).splitlines()[0]})"
 
 
-__all__ = ["EVENTS", "Look", "Models", "describe", "look", "models_of"]
+__all__ = ["EVENTS", "STRETCH", "Look", "Models", "describe", "look", "models_of", "one_sequence"]

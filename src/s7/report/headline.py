@@ -11,8 +11,12 @@ def headline(run: Run) -> Safe:
     metric = run.metric
     cards = []
     if run.finished:
-        cards.append(card(amount(metric, run.value("test", metric)), f"{name_of(metric)} on the test set", large=True))
-        cards.append(card(amount(metric, run.value("valid", metric)), f"{name_of(metric)} on the validation set"))
+        tested = run.value("test", metric) is not None
+        if tested:
+            large = f"{name_of(metric)} on the test set"
+            cards.append(card(amount(metric, run.value("test", metric)), large, large=True))
+        small = f"{name_of(metric)} on the validation set"
+        cards.append(card(amount(metric, run.value("valid", metric)), small, large=not tested))
         for name, value in (run.result.get("test") or {}).items():
             if name == "rmse" and metric == "mse":
                 cards.append(card(amount(name, float(value)), f"{name_of(name)} on the test set"))

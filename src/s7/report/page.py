@@ -6,7 +6,7 @@ from s7 import __version__
 from s7.report.compare import comparison, grouped, labels, representative
 from s7.report.confusion import confusion, spoken
 from s7.report.curves import learning, shows_one
-from s7.report.dynamics import EVENTS, Look, describe, look, models_of
+from s7.report.dynamics import EVENTS, STRETCH, Look, describe, look, models_of, one_sequence
 from s7.report.figures import draw
 from s7.report.headline import headline, headline_of_many
 from s7.report.markup import Safe, figure, paragraph, section, tag, text
@@ -16,13 +16,13 @@ from s7.report.run import Run
 from s7.report.selectivity import first_and_last, selectivity
 from s7.report.spectrum import growing, spectrum, time_constants
 from s7.report.style import CSS
-from s7.report.traces import coverage, further, labels_over_time, times_of, traces
+from s7.report.traces import coverage, further, is_long, labels_over_time, times_of, traces
 from s7.report.words import count, name_of
 
 # Of so many groups the inside is shown; with more the page would be slow to open.
 INSIDES = 4
 
-MEMORY = Safe("""The factor |<i>a<sub>k</sub></i>| by which each state is multiplied at every step of a test sequence: a
+MEMORY = Safe("""The factor |<i>a<sub>k</sub></i>| by which each state is multiplied at every step of a sequence: a
 dot at the median, a bar over the middle nine tenths. Near 1 a state remembers for long (0.98: about 50 steps), at 0 it
 forgets at once. A long bar means that the state keeps or drops its past depending on what comes in""")
 CONSTANTS = Safe("""The time in which a state forgets all but 1/e of its past, if the input stayed as it is: a stroke at
@@ -129,10 +129,14 @@ def _answers(run: Run, prefix: str) -> list[Safe]:
         return [*parts, spoken(run)]
     name = f"{prefix}trace"
     if first.is_labelled:
-        told = "A test sequence: the true class and the likeliest one, and the probability given to the true one."
+        told = (
+            f"A {run.split} sequence: the true class and the likeliest one, and the probability given to the true one."
+        )
         return [*parts, figure(draw(name, labels_over_time, run), name, told)]
-    told = "A test sequence: the target, the prediction over it, and below the prediction minus the target."
+    told = f"A {run.split} sequence: the target, the prediction over it, and below the prediction minus the target."
     told += " The error's scale is that of all but the largest hundredth."
+    if is_long(first):
+        told += " Right, a part of it from near."
     if run.gaussian:
         told += f" The band is two standard deviations to each side, as the model states them: {coverage(run):.1%} of"
         told += " the targets in these examples lie in it (95.4% would of a normal distribution)."
@@ -141,16 +145,18 @@ def _answers(run: Run, prefix: str) -> list[Safe]:
     parts.append(figure(draw(name, traces, run), name, told))
     if len(run.examples) > 1:
         name = f"{prefix}further"
-        parts.append(figure(draw(name, further, run), name, "The same for other test sequences."))
+        parted = ", a part of each" if is_long(first) else ""
+        parts.append(figure(draw(name, further, run), name, f"Other {run.split} sequences{parted}."))
     return parts
 
 
 def _dynamics(run: Run, prefix: str) -> dict[str, list[Safe]]:
     if not run.examples:
         return {}
-    models, example = models_of(run), run.examples[0]
+    models = models_of(run)
     if models.best is None:
         return {"memory": [paragraph(f"Not shown: {models.problem}.")]}
+    example = one_sequence(models.best, run.examples[0])
     try:
         after = look(models.best, example)
         before = look(models.initial, example) if models.initial is not None else []
@@ -161,13 +167,15 @@ def _dynamics(run: Run, prefix: str) -> dict[str, list[Safe]]:
     whole = float(times[-1] - times[0]) or 1.0
     unit = "steps" if example.dt is None else "in the units of the gaps"
     told = MEMORY + (GAPS if example.dt is not None else ".") + _caution(after, example.length)
+    seen = after[0].event[after[0].looked_at]
+    part = f" Shown are events {seen[0] + 1:,} to {seen[-1] + 1:,}." if example.length > STRETCH else ""
     return {
         "memory": [
             figure(draw(memory, spectrum, before, after), memory, Safe(told)),
             figure(draw(constants, time_constants, before, after, whole, unit), constants, Safe(f"{CONSTANTS}.")),
         ],
         "selection": [
-            figure(draw(selection, selectivity, example, first_and_last(after)), selection, SELECTION),
+            figure(draw(selection, selectivity, example, first_and_last(after)), selection, Safe(SELECTION + part)),
         ],
     }
 

@@ -11,7 +11,10 @@ from s7.report.words import duration
 
 def record(run: Run, name: str, level: int = 2) -> Safe:
     """All settings of a run."""
-    parts: list[Safe] = [paragraph("The command that repeats the run:"), tag("pre", tag("code", command(run)))]
+    parts: list[Safe] = []
+    if run.group.task:
+        parts.append(paragraph("The command that repeats the run, with anything that was changed by --set after it:"))
+        parts.append(tag("pre", tag("code", command(run))))
     parts.append(table([], list(_circumstances(run).items()), class_="settings"))
     tables = {"": {key: value for key, value in run.config.items() if not isinstance(value, dict)}}
     tables |= {key: value for key, value in run.config.items() if isinstance(value, dict)}
@@ -26,7 +29,13 @@ def command(run: Run) -> str:
     """The command line that repeats the run."""
     kind = run.group
     words = ["s7", "train", kind.task]
-    for option, value in (("--preset", kind.preset), ("--protocol", kind.protocol), ("--seed", run.seed)):
+    model = "" if kind.model == "s7" else kind.model
+    for option, value in (
+        ("--model", model),
+        ("--preset", kind.preset),
+        ("--protocol", kind.protocol),
+        ("--seed", run.seed),
+    ):
         words += [option, value] if value else []
     return shlex.join(words)
 
@@ -70,9 +79,12 @@ def _circumstances(run: Run) -> dict[str, str]:
     versions = result.get("versions") or {}
     if versions:
         told["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-    for key, name in (("machine", "machine"), ("data_sha256", "data, SHA-256"), ("objective", "objective")):
+    for key in ("machine", "objective"):
         if result.get(key):
-            told[name] = str(result[key])
+            told[key] = str(result[key])
+    digests = result.get("data_sha256") or {}
+    for split, digest in (digests if isinstance(digests, dict) else {"data": digests}).items():
+        told[f"{split}, SHA-256"] = str(digest)
     if "seconds" in result:
         told["time"] = duration(result["seconds"])
     if "steps_per_second" in result:

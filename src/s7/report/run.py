@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+# A folder with any of these is a run's.
+MARKS = ("config.toml", "metrics.jsonl", "result.json")
+
 
 class Example(NamedTuple):
     """A test sequence and what the model made of it."""
@@ -45,7 +48,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A run. `result` is empty until it is finished."""
+    """A run. `result` is empty until it is finished; `split` is where the examples are from."""
 
     path: Path
     config: dict[str, Any]
@@ -54,6 +57,7 @@ class Run:
     examples: tuple[Example, ...]
     columns: tuple[str, ...]
     about: str
+    split: str
 
     @property
     def finished(self) -> bool:
@@ -126,17 +130,24 @@ class Run:
 
 def read(folder: Path) -> Run:
     """The run in a folder."""
-    path = folder / "config.toml"
-    if not path.is_file():
-        what = "not a run's folder (there is no config.toml in it)" if folder.is_dir() else "no such folder"
+    if not any((folder / name).is_file() for name in MARKS):
+        what = f"not a run's folder (it has none of {', '.join(MARKS)})" if folder.is_dir() else "no such folder"
         raise FileNotFoundError(f"{folder}: {what}; give a folder that `s7 train` wrote")
+    config = read_config(folder / "config.toml")
+    epochs, result = read_metrics(folder / "metrics.jsonl"), read_result(folder / "result.json")
+    examples, about = read_examples(folder / "examples.safetensors")
+    columns = tuple(map(str, about.get("columns") or ()))
+    return Run(folder, config, epochs, result, examples, columns, str(about.get("about") or ""), _split(about))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What was asked; empty where the run was started from Python."""
+    if not path.is_file():
+        return {}
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not TOML ({error}); train again, or put it right by hand") from None
-    examples, columns, about = read_examples(folder / "examples.safetensors")
-    epochs, result = read_metrics(folder / "metrics.jsonl"), read_result(folder / "result.json")
-    return Run(folder, config, epochs, result, examples, columns, about)
 
 
 def read_metrics(path: Path) -> tuple[dict[str, Any], ...]:
@@ -172,10 +183,10 @@ def read_result(path: Path) -> dict[str, Any]:
     return result
 
 
-def read_examples(path: Path) -> tuple[tuple[Example, ...], tuple[str, ...], str]:
-    """The sequences, the names of the numbers in a target, and a sentence about it all."""
+def read_examples(path: Path) -> tuple[tuple[Example, ...], dict[str, Any]]:
+    """The sequences, and what is said about them."""
     if not path.is_file():
-        return (), (), ""
+        return (), {}
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dictionary)
@@ -190,5 +201,8 @@ def read_examples(path: Path) -> tuple[tuple[Example, ...], tuple[str, ...], str
             raise ValueError(f"{path}: sequence {n} has no {', '.join(missing)}; remove the file to go without")
         parts = (arrays[f"{n}.{name}"] for name in ("targets", "outputs"))
         examples.append(Example(arrays[f"{n}.inputs"], arrays.get(f"{n}.dt"), *parts))
-    columns = tuple(map(str, about.get("columns") or ()))
-    return tuple(examples), columns, str(about.get("about") or "")
+    return tuple(examples), about
+
+
+def _split(about: dict[str, Any]) -> str:
+    return "validation" if about.get("split") == "valid" else "test"

@@ -31,8 +31,9 @@ def selectivity(example: Example, looks: list[Look]) -> Figure:
         heights += [1.35, 1.05] if look.shares else [1.35]
     figure = Figure(figsize=(WIDTH, 0.6 + sum(heights)), layout="constrained")
     panels = list(np.ravel(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)))
-    seen = times[: looks[0].event[-1] + 1]
-    _input(panels[0], example, seen)
+    stretch = slice(looks[0].event[looks[0].looked_at[0]], looks[0].event[looks[0].looked_at[-1]] + 1)
+    seen = times[stretch]
+    _input(panels[0], example.inputs[stretch], seen)
     rest = panels[1:]
     for look in looks:
         _memory(rest.pop(0), look, times, timed=example.dt is not None)
@@ -46,8 +47,7 @@ def selectivity(example: Example, looks: list[Look]) -> Figure:
     return figure
 
 
-def _input(axes: Axes, example: Example, times: np.ndarray) -> None:
-    inputs = example.inputs[: len(times)]
+def _input(axes: Axes, inputs: np.ndarray, times: np.ndarray) -> None:
     if are_pictures(inputs):
         strip(axes, inputs, times)
         return

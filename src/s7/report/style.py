@@ -59,7 +59,8 @@ tr.best > * { font-weight: 650; }
 .confusion.many { font-size: .66rem; }
 .confusion.many td { padding: .1rem 0; min-width: 1.12rem; height: 1.25rem; }
 .confusion.many thead th span { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; }
-.confusion.many thead th, .confusion.many tbody th { padding: .1rem .3rem; min-width: 0; }
+.confusion.many thead th { padding: .1rem 0; min-width: 0; line-height: 1; }
+.confusion.many tbody th { padding: 0 .4rem 0 0; min-width: 0; }
 .confusion.many td.bar, .confusion.many td.total { padding: 0 .35rem; min-width: 0; }
 .confusion .hit { background: rgb(var(--hit) / calc(var(--p) * var(--shade))); }
 .confusion .miss { background: rgb(var(--miss) / calc(var(--p) * var(--shade))); }

@@ -10,6 +10,8 @@ from s7.report.run import Example, Run
 
 COLUMNS = 3
 FURTHER = 3
+# Answers of a sequence too long to be seen whole, and of the part that is shown of it.
+LONG, DETAIL = 600, 150
 FLOOR = 1e-4  # of the variance, as in the objective
 PREDICTION, ERROR = COLOURS[0], COLOURS[1]
 
@@ -66,23 +68,37 @@ def traces(run: Run) -> Figure:
     pictured = are_pictures(example.inputs)
     heights = ([0.62] if pictured else []) + [1.6, 0.9] * len(chosen)
     figure = Figure(figsize=(WIDTH, 0.5 + sum(heights)), layout="constrained")
-    panels = np.ravel(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False))
+    windows = [slice(None), detail(targets[:, chosen])] if is_long(example) else [slice(None)]
+    panels = figure.subplots(
+        len(heights),
+        len(windows),
+        sharex="col",
+        sharey="row",
+        squeeze=False,
+        height_ratios=heights,
+        width_ratios=[2.2, 1][: len(windows)],
+    )
     if pictured:
-        strip(panels[0], example.inputs, times_of(example))
+        strip(panels[0, 0], example.inputs, times_of(example))
+        for axes in panels[0, 1:]:
+            axes.axis("off")
         panels = panels[1:]
     for place, column in enumerate(chosen):
-        top, bottom = panels[2 * place], panels[2 * place + 1]
-        deviation = None if sigma is None else sigma[:, column]
-        _signal(top, times, targets[:, column], predicted[:, column], deviation)
-        _error(bottom, times, (predicted - targets)[:, column], deviation)
-        top.set_ylabel(name_of_column(run, int(column)))
-        for axes in (top, bottom):
-            axes.sharex(panels[-1])
-        top.tick_params(labelbottom=False)
-        bottom.tick_params(labelbottom=place == len(chosen) - 1)
-    panels[0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
-    panels[-1].set_xlabel(clock(example))
-    panels[-1].set_xlim(times[0], times[-1] if times[-1] > times[0] else times[0] + 1)
+        for side, window in enumerate(windows):
+            top, bottom = panels[2 * place, side], panels[2 * place + 1, side]
+            target, answer = targets[window, column], predicted[window, column]
+            deviation = None if sigma is None else sigma[window, column]
+            _signal(top, times[window], target, answer, deviation)
+            _error(bottom, times[window], answer - target, deviation)
+        _error_scale(panels[2 * place + 1, 0], (predicted - targets)[:, column])
+        panels[2 * place, 0].set_ylabel(name_of_column(run, int(column)))
+        panels[2 * place + 1, 0].set_ylabel("error")
+    for axes, window in zip(panels[-1], windows, strict=True):
+        axes.set_xlabel(clock(example))
+        _time_limits(axes, times[window])
+    panels[0, 0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
+    if len(windows) > 1:
+        panels[0, 1].set_title("a part of it")
     figure.align_ylabels()
     return figure
 
@@ -95,13 +111,27 @@ def further(run: Run) -> Figure:
     column = int(liveliest(answers(run.examples[0], run.gaussian)[1], 1)[0])
     for axes, example in zip(panels, examples, strict=True):
         times, targets, predicted, sigma = answers(example, run.gaussian)
-        deviation = None if sigma is None else sigma[:, column]
-        _signal(axes, times, targets[:, column], predicted[:, column], deviation)
+        window = detail(targets[:, [column]]) if is_long(example) else slice(None)
+        deviation = None if sigma is None else sigma[window, column]
+        _signal(axes, times[window], targets[window, column], predicted[window, column], deviation)
         axes.set_ylabel(name_of_column(run, column))
-        axes.margins(x=0)
+        _time_limits(axes, times[window])
     panels[0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
     panels[-1].set_xlabel(clock(run.examples[0]))
     return figure
+
+
+def is_long(example: Example) -> bool:
+    """Whether a part of it should be shown from near."""
+    return len(example.outputs) > LONG
+
+
+def detail(targets: np.ndarray) -> slice:
+    """A part of the second half, around where the targets change most: the hardest moment."""
+    middle = len(targets) // 2
+    change = np.abs(np.diff(np.nan_to_num(targets[middle:].astype(float)), axis=0)).sum(1)
+    first = min(max(middle + int(change.argmax()) - DETAIL // 2, middle), len(targets) - DETAIL)
+    return slice(first, first + DETAIL)
 
 
 def labels_over_time(run: Run) -> Figure:
@@ -142,9 +172,15 @@ def _error(axes: Axes, times: np.ndarray, error: np.ndarray, sigma: np.ndarray |
     if sigma is not None:
         axes.fill_between(*envelope(times, -2 * sigma, 2 * sigma), color=PREDICTION, alpha=0.18, linewidth=0)
     axes.plot(*thin(times, error), color=ERROR, linewidth=1)
-    # A few first steps, before the model knows anything, would set the scale for all the rest.
+
+
+def _error_scale(axes: Axes, error: np.ndarray) -> None:
+    """A few first steps, before the model knows anything, would set the scale for all the rest."""
     size = np.abs(error[np.isfinite(error)])
     most = 1.3 * np.quantile(size, 0.99) if size.size else 0
     if most > 0:
         axes.set_ylim(-most, most)
-    axes.set_ylabel("error")
+
+
+def _time_limits(axes: Axes, times: np.ndarray) -> None:
+    axes.set_xlim(times[0], times[-1] if times[-1] > times[0] else times[0] + 1)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save as save_tensors
 
 from s7 import files
 from s7.data.samples import Samples
@@ -220,7 +219,7 @@ def write_examples(model: Any, samples: Samples, path: Path) -> None:
         if one.dt is not None:
             arrays[f"{n}.dt"] = one.dt
     about = json.dumps({"split": samples.name})
-    files.write_atomically(path, save_tensors({k: np.ascontiguousarray(v) for k, v in arrays.items()}, {"s7": about}))
+    files.write_atomically(path, files.tensors(arrays, {"s7": about}))
 
 
 def _samples(data: Data, name: str) -> Samples:
@@ -240,19 +239,16 @@ def _objective(model: Any, samples: Samples) -> Objective:
 
 
 def _check(model: Any, objective: Objective, splits: Mapping[str, Samples], config: TrainConfig) -> None:
-    kinds = {samples.per_step for samples in splits.values()}
-    if len(kinds) > 1:
-        raise ValueError("train, valid and test must all have targets per step, or all per sequence")
     if not isinstance(model, S7Model):
         return
-    head, train = model.config.head, splits["train"]
+    head = model.config.head
     if head.outputs != objective.outputs:
         raise ValueError(f"the head has {head.outputs} outputs, {type(objective).__name__} needs {objective.outputs}")
-    if head.per_step != train.per_step:
-        mine, theirs = ("step", "sequence") if head.per_step else ("sequence", "step")
-        raise ValueError(
-            f"{train.name}: targets are one per {theirs}, but {type(head).__name__} gives one output per {mine}"
-        )
+    for samples in splits.values():
+        if head.per_step != samples.per_step:
+            mine, theirs = ("step", "sequence") if head.per_step else ("sequence", "step")
+            kind = type(head).__name__
+            raise ValueError(f"{samples.name}: targets are one per {theirs}, but {kind} gives one output per {mine}")
     if head.per_step and model.stride > 1:
         raise ValueError(f"targets per step need a model without pooling; this one pools by {model.stride}")
     if config.pack is not None and model.config.norm == "batch":

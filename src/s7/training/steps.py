@@ -69,9 +69,8 @@ class Steps:
         (mean, (sums, carried)), by_array = jax.value_and_grad(loss, has_aux=True)(arrays)
         gradient = self._anatomy.ravel(by_array)
         trained, memory = self._optimizer.update(gradient, state.memory, state.trained)
-        # One NaN in the gradient is in its norm, and with clipping everywhere: look before that, too.
-        broken = ~(jnp.isfinite(gradient) & jnp.isfinite(trained))
-        bad = jnp.where(broken.any(), jnp.argmax(broken), -1)
+        # One NaN in the gradient is in its norm, and after clipping everywhere: the gradient tells whose it was.
+        bad = jnp.where(jnp.isfinite(gradient).all(), _first_bad(trained), _first_bad(gradient))
         good = state.good & (bad < 0) & jnp.isfinite(mean)
         old = (state.trained, state.carried, state.memory)
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory), old)
@@ -89,6 +88,12 @@ class Steps:
         # Where nothing counts a value may be anything, even infinite.
         sums = {name: jnp.sum(jnp.where(weight > 0, value * weight, 0)) for name, value in values.items()}
         return Sums(sums, jnp.sum(weight))
+
+
+def _first_bad(vector: Float[Array, " N"]) -> Int[Array, ""]:
+    """The first place that is not finite, or -1."""
+    broken = ~jnp.isfinite(vector)
+    return jnp.where(broken.any(), jnp.argmax(broken), -1)
 
 
 def outputs(model: Any, batch: Batch) -> Array:

@@ -1,0 +1,92 @@
+"""Presets: all of them can be built, and those of the paper are the paper's."""
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+import s7
+from s7.config import ModelConfig
+from s7.job import Job
+from s7.presets import NAMES, preset
+from s7.settings import build
+from s7.tasks import TASKS
+from s7.training import TrainConfig
+
+FILES = {file.name.removesuffix(".toml"): file for file in files("s7.presets").iterdir() if file.name.endswith(".toml")}
+TABLES = {task: tomllib.loads(file.read_text(encoding="utf-8")) for task, file in FILES.items()}
+ALL = [(task, name) for task, tables in sorted(TABLES.items()) for name in tables]
+
+# The paper's table of hyperparameters: depth, H, dropout, P, J, SSM LR, WD, epochs, B; and the factor from the
+# SSM LR to the rate of all else.
+PAPER = {
+    "dvs-gesture": (6, 32, 0.10, 16, 1, 1.44e-4, 0, 100, 3, 6),
+    "eigenworms": (1, 16, 0.03, 14, 7, 6.78e-4, 0.044, 900, 12, 4),
+    "human-activity": (1, 120, 0.04, 64, 32, 7.42e-3, 0.019, 400, 80, 2),
+    "image": (2, 60, 0.15, 24, 12, 2.79e-3, 0.015, 200, 280, 16),
+    "listops": (6, 102, 0.23, 8, 1, 3.42e-4, 0.065, 200, 64, 3),
+    "pathfinder": (6, 50, 0, 2, 1, 9.23e-4, 0.010, 200, 16, 4),
+    "retrieval": (3, 80, 0.10, 10, 2, 5.04e-4, 0.045, 90, 18, 3),
+    "shd": (6, 48, 0.14, 8, 1, 1.54e-3, 0.021, 30, 32, 10),
+    "ssc": (8, 32, 0.25, 32, 4, 8.68e-5, 0.004, 200, 8, 5),
+    "text": (6, 96, 0.31, 4, 1, 1.03e-3, 0.021, 200, 32, 4),
+    "walker2d": (1, 100, 0.21, 32, 16, 2.25e-3, 0.085, 100, 60, 2),
+}
+
+
+def test_there_are_presets_for_every_task_and_no_others():
+    assert set(TABLES) == set(PAPER) | set(TASKS)
+    for tables in TABLES.values():
+        assert set(tables) <= set(NAMES)
+        for table in tables.values():
+            assert set(table) <= {"data", "model", "train"}
+
+
+@pytest.mark.parametrize(("task", "name"), ALL)
+def test_a_preset_can_be_built(task, name):
+    if task in TASKS:
+        Job(task, preset=name).check()
+    table = preset(task, name)
+    model = dict(table["model"])
+    model["stages"] = [{"depth": model.pop("depth")}]
+    config = build(ModelConfig, model, "model", {"encoder": s7.LinearEncoder(1), "head": s7.Mean(1)})
+    assert config.state % config.blocks == 0
+    build(TrainConfig, table["train"], "train")
+
+
+@pytest.mark.parametrize("task", PAPER)
+def test_the_papers_settings_are_as_printed(task):
+    table = preset(task, "paper")
+    model, train = table["model"], table["train"]
+    depth, width, dropout, state, blocks, rate, decay, epochs, batch, factor = PAPER[task]
+    assert model == {
+        "depth": depth,
+        "width": width,
+        "dropout": dropout,
+        "state": state,
+        "blocks": blocks,
+        "norm": "batch",
+        "form": {"kind": "Full", "D": "full"},
+        "transition": {"kind": "Stable", "gain": "none"},
+    }
+    assert train.pop("rate") == pytest.approx(rate * factor)
+    assert train == {"ssm_rate": rate, "decay": decay, "epochs": epochs, "batch": batch}
+
+
+def test_the_paper_has_these_tasks():
+    assert {task for task, tables in TABLES.items() if "paper" in tables} == set(PAPER)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "message"),
+    [
+        ("walker2d", "papr", "no preset 'papr'; did you mean 'paper'"),
+        ("walker2d", "x", "no preset 'x'; known: ours, paper"),
+        ("pendulum", "paper", r"pendulum has no preset 'paper'; the paper prints no settings .* \(there is: ours\)"),
+        ("listops", "ours", r"listops has no preset 'ours' \(there is: paper\)"),
+        ("no-task", "ours", r"no-task has no preset 'ours' \(there is: none\)"),
+    ],
+)
+def test_an_unknown_preset_is_named(task, name, message):
+    with pytest.raises(ValueError, match=message):
+        preset(task, name)
