@@ -52,6 +52,7 @@ def plans_as_lists(plans):
     return [([row.tolist() for row in plan.rows], plan.length) for plan in plans]
 
 
+@settings(max_examples=50)
 @given(lengths, sizes, st.integers(1, 4), strides, st.integers(0, 9), st.booleans())
 def test_an_epoch_holds_every_target_once(lengths, size, shapes, stride, extra, per_step):
     samples = make(lengths, per_step=per_step)
@@ -65,7 +66,7 @@ def test_an_epoch_holds_every_target_once(lengths, size, shapes, stride, extra, 
         assert all(batch.inputs.shape[0] == size for batch in batches)
 
 
-@settings(max_examples=40)
+@settings(max_examples=50)
 @given(lengths, sizes, st.integers(1, 4), strides, st.integers(0, 9), st.booleans())
 def test_rows_are_the_samples_and_padding_is_no_time(lengths, size, shapes, stride, extra, per_step):
     samples = make(lengths, per_step=per_step, counted=per_step)
@@ -93,6 +94,7 @@ def test_rows_are_the_samples_and_padding_is_no_time(lengths, size, shapes, stri
                 assert not batch.weight[~real].any()
 
 
+@settings(max_examples=50)
 @given(lengths, sizes, strides, st.integers(0, 9))
 def test_packed_sequences_start_at_multiples_of_the_stride_in_rows_of_one_length(lengths, size, stride, extra):
     samples = make(lengths)
@@ -139,6 +141,7 @@ def test_a_rare_length_has_a_bucket_too():
     assert bucket_bounds(np.array([10] * 400 + [1000, 5000]), 4).tolist() == [10, 1000, 5000]
 
 
+@settings(max_examples=50)
 @given(lengths, sizes, st.integers(1, 4), st.integers(0, 5), st.integers(0, 5))
 def test_an_epoch_is_a_function_of_seed_epoch_and_process(lengths, size, processes, seed, epoch):
     samples = make(lengths)
@@ -216,7 +219,7 @@ def noise(targets, counts=None):
             1,
         ),
         (
-            model(s7.TimeMean(3)),
+            model(s7.Last(3)),
             noise(lambda rng, sizes: rng.integers(0, 3, len(sizes))),
             CrossEntropy(3),
             3,

@@ -143,7 +143,8 @@ def test_a_group_without_its_own_settings_has_those_of_all():
 
 
 @pytest.mark.parametrize(
-    ("batches", "accumulate", "warm_up", "expected"), [(100, 1, 0.05, (100, 5)), (100, 3, 0.1, (33, 3)), (2, 3, 0, (1, 0))]
+    ("batches", "accumulate", "warm_up", "expected"),
+    [(100, 1, 0.05, (100, 5)), (100, 3, 0.1, (33, 3)), (2, 3, 0, (1, 0))],
 )
 def test_steps_are_counted_in_gathered_batches(batches, accumulate, warm_up, expected):
     anatomy, _, _ = dissect(build("ring"))

@@ -41,13 +41,8 @@ def test_lists_are_laid_end_to_end(sizes):
     assert samples.even == (len(set(sizes)) == 1)
     assert samples.per_step
     for n, (start, end) in enumerate(pairwise(samples.offsets)):
-        for laid_out, given in (
-            (samples.inputs, inputs),
-            (samples.targets, targets),
-            (samples.dt, gaps),
-            (samples.counts, counts),
-        ):
-            assert laid_out[start:end].tolist() == given[n].tolist()
+        for name, lists in (("inputs", inputs), ("targets", targets), ("dt", gaps), ("counts", counts)):
+            assert getattr(samples, name)[start:end].tolist() == lists[n].tolist()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import s7
@@ -54,8 +54,8 @@ values = st.recursive(plain, lambda q: st.lists(q, max_size=3) | st.dictionaries
 tables = st.dictionaries(keys, values, max_size=4)
 
 
-def assert_comes_back(settings):
-    assert build(type(settings), tomllib.loads(to_toml(table_of(settings))), "here") == settings
+def assert_comes_back(config):
+    assert build(type(config), tomllib.loads(to_toml(table_of(config))), "here") == config
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
@@ -63,11 +63,13 @@ def test_a_model_comes_back_from_toml(changes):
     assert_comes_back(ModelConfig(**{**GIVEN, **changes}))
 
 
+@settings(max_examples=40)
 @given(trainings)
-def test_training_comes_back_from_toml(settings):
-    assert_comes_back(TrainConfig(**settings))
+def test_training_comes_back_from_toml(changes):
+    assert_comes_back(TrainConfig(**changes))
 
 
+@settings(max_examples=60)
 @given(tables)
 def test_any_table_comes_back_from_toml(table):
     assert tomllib.loads(to_toml(table)) == table
@@ -155,6 +157,7 @@ def test_an_unknown_name_meets_its_nearest_or_all_of_them():
     assert unknown("task", "x", ["walker2d", "pendulum"]) == "no task 'x'; known: walker2d, pendulum"
 
 
+@settings(max_examples=60)
 @given(tables, tables)
 def test_the_table_above_wins_and_neither_is_changed(below, above):
     before = to_toml(below), to_toml(above)

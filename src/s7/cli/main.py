@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="write JSON lines for machines")
     options = parser.parse_args(arguments)
+    words = [word.partition("=")[0] for word in (sys.argv[1:] if arguments is None else arguments)]
+    options.given = {word[2:] for word in words if word.startswith("--")}
     if options.version:
         from s7.version import __version__
 

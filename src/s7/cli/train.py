@@ -93,12 +93,8 @@ def _resumed(job, folder, options):
         raise ValueError(f"{folder.path}: a run of {held.task}, not of {job.task}; choose another folder (--out)")
     for name in ("model", "preset", "protocol", "seed"):
         mine, theirs = getattr(job, name), getattr(held, name)
-        if mine != theirs and _given(options, name):
+        if mine != theirs and name in options.given:
             raise ValueError(
                 f"{folder.path}: a run with {name} {theirs}, not {mine}; leave --{name} away or choose another --out"
             )
     return replace(held, settings=merge(held.settings, job.settings))
-
-
-def _given(options: argparse.Namespace, name: str) -> bool:
-    return any(argument == f"--{name}" or argument.startswith(f"--{name}=") for argument in sys.argv[1:])

@@ -25,7 +25,7 @@ def confusion(run: Run) -> Safe:
     head = tag("tr", corner, tag("th", "right", scope="col"), tag("th", "of", scope="col"), *columns)
     rows = []
     for n, name in enumerate(names):
-        cells = [_cell(matrix[n, m], share[n, m], n == m, in_percent) for m in range(len(names))]
+        cells = [_cell(int(matrix[n, m]), float(share[n, m]), n == m, in_percent) for m in range(len(names))]
         right = f"{100 * share[n, n]:.1f} %" if totals[n] else "–"
         bar = tag("td", right, class_="bar", style=f"--p: {share[n, n]:.3f}")
         total = tag("td", f"{totals[n]:,}", class_="total")

@@ -85,7 +85,7 @@ def _memory(axes: Axes, look: Look, times: np.ndarray, *, timed: bool) -> None:
         log_scale(axes, float(shown.min()), float(shown.max()))
         axes.set_ylabel("time constant")
     else:
-        memory_axis(axes, float(shown.min()))
+        memory_axis(axes, float(shown.min()), crowded=0.02)
         axes.set_ylabel("|aₖ|")
     axes.set_title(look.name)
     axes.legend(loc="lower right", ncols=STATES, bbox_to_anchor=(1, 1), borderaxespad=0)

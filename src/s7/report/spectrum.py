@@ -58,12 +58,15 @@ def distance(factor: np.ndarray) -> np.ndarray:
     return np.clip(1 - factor, CLOSEST, 1)
 
 
-def memory_axis(axes: Axes, lowest: float) -> None:
-    """An axis of 1 - |a|, logarithmic and upside down, with |a| written on it: it spreads what is near 1."""
+def memory_axis(axes: Axes, lowest: float, crowded: float = 2e-3) -> None:
+    """An axis of 1 - |a|, logarithmic and upside down, with |a| written on it: it spreads what is near 1.
+
+    Where it reaches nearer to 1 than `crowded`, there is a number at each power of ten only.
+    """
     lowest = float(np.clip(lowest, CLOSEST, 0.4))
     axes.set_yscale("log")
     decades = 1 - 10.0 ** -np.arange(1 - np.log10(0.7 * lowest))
-    shown = decades if lowest < 2e-3 else TICKS[0.7 * lowest <= 1 - TICKS]
+    shown = decades if lowest < crowded else TICKS[0.7 * lowest <= 1 - TICKS]
     axes.set_yticks(1 - shown, [f"{tick:g}" for tick in shown])
     axes.minorticks_off()
     axes.set_ylim(1.15, 0.8 * lowest)

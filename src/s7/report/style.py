@@ -48,7 +48,7 @@ tbody th { font-weight: 400; }
 tr.best > * { font-weight: 650; }
 .settings { width: 100%; table-layout: fixed; }
 .settings td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-.settings th { width: 14rem; color: var(--soft); white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
+.settings th { width: 11rem; color: var(--soft); white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
 .dot { display: inline-block; width: .65em; height: .65em; border-radius: 50%; margin-right: .55em; }
 .confusion { min-width: 0; }
 .confusion th, .confusion td { border: 1px solid var(--faint); text-align: center; padding: .3rem .45rem;

@@ -157,7 +157,9 @@ def labels_over_time(run: Run) -> Figure:
 
 def name_of_column(run: Run, column: int) -> str:
     """Its name, or its number."""
-    return run.columns[column] if column < len(run.columns) else f"number {column + 1}"
+    if column < len(run.columns):
+        return run.columns[column]
+    return "target" if run.examples[0].targets.shape[-1] == 1 else f"target {column + 1}"
 
 
 def _signal(axes: Axes, times: np.ndarray, target: np.ndarray, predicted: np.ndarray, sigma: np.ndarray | None) -> None:

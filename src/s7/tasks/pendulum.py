@@ -1,9 +1,10 @@
 """Pendulum: the angle of a pendulum from noisy pictures at irregular times; pendulum_frames makes the pictures."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float, UInt8
 
 from s7.data.samples import Samples
 from s7.encoders import ImageEncoder
@@ -17,7 +18,10 @@ SIZES = {"train": 2000, "valid": 1000, "test": 1000}
 
 @dataclass(frozen=True)
 class Pendulum(Task):
-    """`frames` of a hundred are kept; time is counted in frames."""
+    """`frames` of a hundred are kept; time is counted in frames.
+
+    `mirrored` adds to the training data what a mirror would show: a pendulum that swings the other way.
+    """
 
     name: ClassVar[str] = "pendulum"
     title: ClassVar[str] = "Pendulum angle from noisy pictures at irregular times"
@@ -28,6 +32,7 @@ class Pendulum(Task):
     }
     frames: int = 50
     seed: int = 0
+    mirrored: bool = False
 
     def load(self, folder, protocol, say):
         total = sum(SIZES.values())
@@ -36,13 +41,16 @@ class Pendulum(Task):
             say(f"simulating {total:,} pendulums, about a minute …")
             return pendulum_frames.generate(total, self.frames, self.seed)._asdict()
 
-        settings = asdict(self) | {"sizes": SIZES, "version": 1}
+        settings = {"frames": self.frames, "seed": self.seed, "sizes": SIZES, "version": 1}
         made = folder.simulated(self.name, settings, make)
         gaps = np.diff(made["frames"], axis=1, prepend=made["frames"][:, :1]).astype(np.float32)
         splits, start = {}, 0
         for name, size in SIZES.items():
             here = slice(start, start + size)
-            splits[name] = Samples.of(made["images"][here, ..., None], made["angles"][here], gaps[here], name=name)
+            part = [made["images"][here, ..., None], made["angles"][here], gaps[here]]
+            if self.mirrored and name == "train":
+                part = [np.concatenate(both) for both in zip(part, mirror(*part), strict=True)]
+            splits[name] = Samples.of(*part, name=name)
             start += size
         mean = splits["train"].targets.mean(0)
         guess = float(np.mean((splits["test"].targets - mean) ** 2))
@@ -55,3 +63,10 @@ class Pendulum(Task):
             objective=GaussianNLL(2),
             baselines={"the mean angle": {"mse": guess, "rmse": guess**0.5}},
         )
+
+
+def mirror(
+    images: UInt8[np.ndarray, "N K 24 24 1"], angles: Float[np.ndarray, "N K 2"], gaps: Float[np.ndarray, "N K"]
+) -> tuple[np.ndarray, ...]:
+    """Left and right exchanged: the sine changes its sign, the cosine and the time do not."""
+    return images[:, :, :, ::-1], angles * np.array([-1, 1], angles.dtype), gaps

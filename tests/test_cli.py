@@ -1,0 +1,216 @@
+"""The commands, as a person or a machine runs them: real processes, killed at any moment."""
+
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from s7.cli.main import main
+
+SMALL = ("model.width=4", "model.state=3", "model.depth=1", "model.form.rank=2", "data.copies=1", "train.batch=16")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with a few short rollouts in it."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(100, 160, 20)
+    obs = np.cumsum(rng.normal(size=(lengths.sum(), 17)), 0).astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    names = np.array([f"rollout_{n:03d}.npy" for n in range(20)])
+    (folder / "walker2d").mkdir()
+    np.savez(folder / "walker2d" / "rollouts.npz", obs=obs, offsets=offsets, names=names)
+    return folder
+
+
+def command(*arguments, **options):
+    process = [sys.executable, "-W", "error", "-m", "s7.cli", *map(str, arguments)]
+    return subprocess.Popen(process, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def run(*arguments, **options):
+    process = command(*arguments, **options)
+    out, err = process.communicate(timeout=200)
+    return process.returncode, out, err
+
+
+def refuse(*arguments, **options):
+    """The one line that a command refuses with."""
+    status, _, err = run(*arguments, **options)
+    assert status == 2, err
+    assert err.count("\n") == 1, err
+    assert "Traceback" not in err
+    return err
+
+
+def numbers(folder):
+    """All that must be the same however often a run was stopped: everything but the clock."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    result = json.loads((folder / "result.json").read_text())
+    kept = ("best_epoch", "valid", "test", "data_sha256", "parameters")
+    return [{**line, "seconds": 0} for line in lines], {name: result[name] for name in kept}
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """A run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("run") / "whole"
+    settings = ("--data", data, "--out", folder, "--json", "--set", "train.epochs=60", *SMALL)
+    status, out, err = run("train", "walker2d", *settings)
+    assert status == 0, err
+    return folder, out
+
+
+def test_help_comes_without_jax():
+    program = "import sys; from s7.cli.main import main\ntry: main(['train', '--help'])\nexcept SystemExit: pass\n"
+    check = "sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "--resume" in done.stdout
+
+
+def test_json_has_a_line_for_each_epoch_and_the_result(finished):
+    folder, out = finished
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["epoch"] for line in lines[:-1]] == list(range(1, 61))
+    result = lines[-1]
+    assert result == json.loads((folder / "result.json").read_text())
+    expected = {"task", "model", "preset", "protocol", "seed", "parameters", "epochs", "best_epoch", "seconds"}
+    assert expected | {"steps_per_second", "valid", "test", "data_sha256", "versions"} <= set(result)
+    assert (result["task"], result["model"], result["protocol"]) == ("walker2d", "s7", "strict")
+    assert "persistence" in result["baselines"]
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bits(finished, data, tmp_path):
+    folder = tmp_path / "run"
+    chance = random.Random(7)
+    arguments = ("train", "walker2d", "--data", data, "--out", folder)
+    first = (*arguments, "--set", "train.epochs=60", *SMALL)
+    kills = 0
+    while not (folder / "result.json").exists():
+        begun = (folder / "last.safetensors").exists()
+        process = command(*((*arguments, "--resume") if begun else (*first, "--resume")))
+        # Wait until it works, then strike: most of the time of so small a run goes into writing checkpoints.
+        before = (folder / "metrics.jsonl").stat().st_mtime_ns if (folder / "metrics.jsonl").exists() else 0
+        while process.poll() is None:
+            path = folder / "metrics.jsonl"
+            if kills < 4 and path.exists() and path.stat().st_mtime_ns > before:
+                time.sleep(chance.uniform(0, 0.15))
+                process.kill()
+                kills += 1
+                break
+            time.sleep(0.002)
+        process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL)
+    assert kills >= 3
+    assert numbers(folder) == numbers(finished[0])
+    for name in ("best.safetensors", "examples.safetensors"):
+        assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(finished, data, tmp_path, number):
+    folder = tmp_path / "run"
+    arguments = ("train", "walker2d", "--data", data, "--out", folder)
+    process = command(*arguments, "--set", "train.epochs=60", *SMALL)
+    while not (folder / "last.safetensors").exists() and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"--out {folder} --resume" in err
+    status, out, _ = run(*arguments, "--resume")
+    assert status == 0
+    assert "going on from epoch" in out
+    assert numbers(folder) == numbers(finished[0])
+
+
+def test_a_disk_that_is_full_is_one_line_and_nothing_is_lost(finished, data, tmp_path):
+    folder = tmp_path / "run"
+    arguments = ("train", "walker2d", "--data", data, "--out", folder)
+    size = (finished[0] / "last.safetensors").stat().st_size
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 2000, size - 2000))
+
+    message = refuse(*arguments, "--set", "train.epochs=60", *SMALL, preexec_fn=small_disk)
+    assert "File too large" in message
+    assert not list(folder.glob(".last*"))
+    status, _, err = run(*arguments, "--resume")
+    assert status == 0, err
+    assert numbers(folder) == numbers(finished[0])
+
+
+def test_eval_gives_the_result_again(finished, data):
+    status, out, _ = run("eval", finished[0], "--data", data, "--json")
+    assert status == 0
+    assert json.loads(out)["metrics"]["mse"] == pytest.approx(numbers(finished[0])[1]["test"]["mse"], rel=1e-6)
+
+
+def test_a_report_is_one_page(finished):
+    pytest.importorskip("matplotlib")
+    status, out, err = run("report", finished[0])
+    assert status == 0, err
+    assert out.strip() == f"report: {finished[0] / 'report.html'}"
+    assert "<svg" in (finished[0] / "report.html").read_text()
+
+
+def test_tasks_says_what_is_here_and_what_is_not(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for place, missing in ((data, False), (tmp_path, True)):
+        assert main(["tasks", "--data", str(place), "--json"]) == 0
+        tasks = {task["task"]: task for task in map(json.loads, capsys.readouterr().out.splitlines())}
+        assert {"fitzhugh-nagumo", "pendulum", "walker2d"} <= set(tasks)
+        assert bool(tasks["walker2d"]["missing"]) is missing
+
+
+def test_a_folder_that_is_finished_or_of_another_task_is_refused(finished, data, tmp_path, capsys):
+    def refuse(*arguments):
+        assert main([str(argument) for argument in arguments]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        return said
+
+    folder = finished[0]
+    assert "holds a run" in refuse("train", "walker2d", "--data", data, "--out", folder)
+    assert "a run of walker2d, not of pendulum" in refuse("train", "pendulum", "--out", folder, "--resume")
+    assert "a run with seed 0, not 5" in refuse("train", "walker2d", "--out", folder, "--resume", "--seed", "5")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.toml").write_text('format = 99\ntask = "walker2d"\n')
+    assert "another version of s7" in refuse("train", "walker2d", "--out", other, "--resume")
+    assert "not a run's folder" in refuse("eval", tmp_path)
+    assert "/sys" in refuse("train", "walker2d", "--data", data, "--out", "/sys/s7-run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["walker2"], "no task 'walker2'; did you mean 'walker2d'?"),
+        (["walker2d", "--preset", "papper"], "no preset 'papper'; did you mean 'paper'?"),
+        (["pendulum", "--preset", "paper"], "the paper prints no settings for this task"),
+        (["walker2d", "--protocol", "strickt"], "did you mean 'strict'?"),
+        (["walker2d", "--model", "s8"], "no model 's8'; known: s7"),
+        (["walker2d", "--set", "model.widht=3"], "model.widht: no setting 'widht'; did you mean 'width'?"),
+        (["walker2d", "--set", "train.epochs=many"], "train.epochs='many' is not a whole number"),
+        (["walker2d", "--set", "modle.width=3"], "did you mean 'model'?"),
+        (["walker2d", "--set", "model.width"], "expected key=value"),
+        (["walker2d", "--set", "model.form=Factord"], "did you mean 'Factored'?"),
+        (["walker2d", "--data", "/nowhere"], "is not here"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments, message, monkeypatch, capsys):
+    monkeypatch.delenv("S7_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")
+    assert main(["train", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
