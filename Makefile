@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: setup test lint bench demo docs clean
+.PHONY: setup test lint bench demo docs results clean
 
 setup: .venv/installed
 
@@ -29,6 +29,9 @@ demo: setup
 
 docs: setup
 	$(BIN)/python docs/figures.py
+
+results: setup
+	$(BIN)/python -m benchmarks.results --train all
 
 clean:
 	rm -rf .venv .cache build dist demo .mypy_cache .ruff_cache .pytest_cache

@@ -163,6 +163,15 @@ def test_a_report_is_one_page(finished):
     assert "<svg" in (finished[0] / "report.html").read_text()
 
 
+def test_making_data_without_the_extra_names_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert main(["data", "make", "walker2d", "--data", str(tmp_path)]) == 2
+    assert "pip install 's7-ssm[walker]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main(["data", "make", "pendulum"]) == 2
+    assert "nothing to make" in capsys.readouterr().err
+
+
 def test_tasks_says_what_is_here_and_what_is_not(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for place, missing in ((data, False), (tmp_path, True)):
@@ -204,7 +213,7 @@ def test_a_folder_that_is_finished_or_of_another_task_is_refused(finished, data,
         (["walker2d", "--set", "modle.width=3"], "did you mean 'model'?"),
         (["walker2d", "--set", "model.width"], "expected key=value"),
         (["walker2d", "--set", "model.form=Factord"], "did you mean 'Factored'?"),
-        (["walker2d", "--data", "/nowhere"], "is not here"),
+        (["walker2d", "--data", "/nowhere"], "is not in /nowhere"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments, message, monkeypatch, capsys):

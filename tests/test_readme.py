@@ -7,21 +7,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
-def run(program: str) -> str:
+def run(program: str, folder: Path = ROOT) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_ENABLE")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd=folder, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_readmes_example_runs_as_printed():
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert run(example).strip() == "True"
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_readmes_examples_run_as_printed(number, tmp_path):
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(examples) == 2
+    assert run(examples[number], tmp_path).strip() == "True"
 
 
 def test_the_layers_page_prints_what_it_says():

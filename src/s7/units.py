@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
+_AT_A_TIME = 65_536
+
 
 def check_units(settings: Any, size: int) -> None:
     """Raises an error unless `mean` and `scale` are single numbers or `size` of them, and no scale is zero."""
@@ -21,6 +23,9 @@ def check_units(settings: Any, size: int) -> None:
 
 def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each number; what does not vary is left at scale 1."""
-    rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
-    spread = rows.std(0)
-    return tuple(rows.mean(0).tolist()), tuple(np.where(spread > 0, spread, 1).tolist())
+    rows = values.reshape(-1, values.shape[-1])
+    mean = rows.mean(0, dtype=np.float64)
+    # About a point near the mean, so that nothing cancels; part by part, so that no copy of all is made.
+    parts = (rows[start : start + _AT_A_TIME] - mean for start in range(0, len(rows), _AT_A_TIME))
+    spread = np.sqrt(sum((part**2).sum(0) for part in parts) / len(rows))
+    return tuple(mean.tolist()), tuple(np.where(spread > 0, spread, 1).tolist())

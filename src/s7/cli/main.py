@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = ("tasks", "train", "eval", "report")
+COMMANDS = ("tasks", "data", "train", "eval", "report")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -71,11 +71,19 @@ def draw(name: str, make: Callable[..., Figure], *arguments: Any) -> Safe:
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style type=\"text/css\">.*?</style>", "", svg, flags=re.DOTALL)
     opening, rest = svg.split(">", 1)
     svg = re.sub(r' (width|height|version|xmlns(:\w+)?)="[^"]*"', "", opening) + ">" + rest
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", svg).replace("xlink:href", "href")
+    svg = _own_names(svg.replace("xlink:href", "href"), name)
     svg = re.sub(r'\b(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), svg)
     for role, colour in COLOUR.items():
         svg = re.sub(rf"(fill|stroke): {colour}", rf"\1: var({role})", svg)
     return Safe(re.sub(r"\s*\n\s*", "\n", svg))
+
+
+def _own_names(svg: str, name: str) -> str:
+    """What is referred to gets a name that no other figure of the page has; all else needs none."""
+    used = dict.fromkeys(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    own = {old: f"{name}-{n}" for n, old in enumerate(used)}
+    svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{own[found[1]]}"' if found[1] in own else "", svg)
+    return re.sub(r'(url\(|href=")#([^")]+)', lambda found: f"{found[1]}#{own[found[2]]}", svg)
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:

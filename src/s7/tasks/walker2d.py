@@ -19,11 +19,9 @@ from s7.tasks.task import Problem, Task
 from s7.training.objectives import MeanSquared
 from s7.units import units_of
 
-FILES = ("walker2d/walker2d_rollouts_f32.npz", "walker2d/rollouts.npz")
-HOW = (
-    "put the ODE-LSTM rollouts there as arrays obs, offsets, names, "
-    "or make others with python -m s7.tasks.walker_rollouts (extra walker)"
-)
+MADE = "walker2d/rollouts.npz"
+FILES = ("walker2d/walker2d_rollouts_f32.npz", MADE)
+HOW = "put the ODE-LSTM rollouts there as arrays obs, offsets, names, or make others: s7 data make walker2d"
 WINDOW, HOP = 64, 16
 KEPT = 0.9
 
@@ -66,8 +64,8 @@ class Walker2d(Task):
             "valid": windows(valid, rng),
             "test": windows(test, rng),
         }
-        for _ in range(self.copies - 1):
-            parts["train"] = [np.concatenate(q) for q in zip(parts["train"], windows(train, more), strict=True)]
+        copies = [parts["train"], *(windows(train, more) for _ in range(self.copies - 1))]
+        parts["train"] = [np.concatenate(q) for q in zip(*copies, strict=True)]
         if protocol == "paper":
             parts["valid"] = parts["test"]
         splits = {name: self._samples(part, name) for name, part in parts.items()}
