@@ -49,7 +49,8 @@ def test_a_preset_can_be_built(task, name):
     table = preset(task, name)
     model = dict(table["model"])
     model["stages"] = [{"depth": model.pop("depth")}]
-    config = build(ModelConfig, model, "model", {"encoder": s7.LinearEncoder(1), "head": s7.Mean(1)})
+    from_data = {"encoder": s7.LinearEncoder(1), "head": s7.Mean(1)}
+    config = build(ModelConfig, model, "model", {name: q for name, q in from_data.items() if name not in model})
     assert config.state % config.blocks == 0
     build(TrainConfig, table["train"], "train")
 

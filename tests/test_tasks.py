@@ -48,7 +48,7 @@ def test_the_first_file_in_the_first_place_is_found(cache, tmp_path):
     assert folder.find("b", "a") == tmp_path / "given" / "b"
     assert folder.find("a") == cache / "a"
     assert folder.require("a", how="ask for it") == cache / "a"
-    with pytest.raises(FileNotFoundError, match=f"^c: not in {tmp_path}/given, {cache}; ask for it"):
+    with pytest.raises(FileNotFoundError, match=f"^c is not in {tmp_path}/given or {cache}; ask for it"):
         folder.require("c", "d", how="ask for it")
 
 
@@ -270,6 +270,26 @@ def test_the_pendulum_task_reads_pictures_and_gaps(cache, monkeypatch):
     problem.objective.check(problem.test)
 
 
+def test_a_picture_in_a_mirror_is_that_of_the_opposite_angle():
+    angles = np.array([[0.4, -2.0, 3.0]])
+    pictures, opposite = (
+        pendulum_frames.render(q.ravel()).astype(np.uint8)[None, ..., None] for q in (angles, -angles)
+    )
+    targets = np.stack([np.sin(angles), np.cos(angles)], -1)
+    mirrored, answers, gaps = pendulum.mirror(pictures, targets, np.ones((1, 3)))
+    assert mirrored.tolist() == opposite.tolist()
+    np.testing.assert_allclose(answers, np.stack([np.sin(-angles), np.cos(-angles)], -1))
+    assert gaps.tolist() == [[1, 1, 1]]
+
+
+def test_mirrored_pendulums_are_added_to_those_to_learn_from_only(cache, monkeypatch):
+    monkeypatch.setattr(pendulum, "SIZES", {"train": 3, "valid": 2, "test": 1})
+    plain, more = (Pendulum(frames=8, mirrored=q).load(DataFolder(), "strict", silent) for q in (False, True))
+    assert [len(q) for q in (more.train, more.valid, more.test)] == [6, 2, 1]
+    assert more.train.take(range(3)).digest() == plain.train.digest()
+    assert more.valid.digest() == plain.valid.digest()
+
+
 # FitzHugh–Nagumo.
 
 
@@ -459,10 +479,11 @@ def test_a_damaged_file_of_rollouts_is_named(tmp_path, cache):
 
 def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
     folder = DataFolder(tmp_path)
-    expected = r"walker2d/walker2d_rollouts_f32\.npz.*python -m s7\.tasks\.walker_rollouts"
-    with pytest.raises(FileNotFoundError, match=expected):
+    message = f"walker2d/walker2d_rollouts_f32.npz is not in {tmp_path} or {cache}; {walker2d.HOW}"
+    assert "put the ODE-LSTM rollouts there" in message
+    with pytest.raises(FileNotFoundError, match=f"^{message}$"):
         Walker2d().load(folder, "strict", silent)
-    assert "walker2d_rollouts_f32.npz is not here; put the ODE-LSTM rollouts there" in Walker2d().missing(folder)
+    assert Walker2d().missing(folder) == message
     write_rollouts(tmp_path)
     assert Walker2d().missing(folder) is None
     assert Pendulum().missing(folder) is None

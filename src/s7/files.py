@@ -9,7 +9,7 @@ import difflib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,9 @@ def tensors(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes a file under another name, brings it to the disk, and renames it: it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    # Not by tempfile, whose files nobody else may read.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -175,7 +177,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:

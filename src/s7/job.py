@@ -13,7 +13,7 @@ from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import preset
-from s7.settings import Table, build, convert, merge, table_of, unknown
+from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
 from s7.tasks import Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
@@ -96,6 +96,7 @@ class Job:
             if name not in _FROM_DATA or name in asked
         }
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
+        head |= {"set": to_assignments(self.settings)}
         sections = {"data": table_of(self.data()), "train": table_of(self.training())}
         return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
 
@@ -126,6 +127,7 @@ class Job:
                 "protocol": self.protocol,
                 "protocol_note": kind.protocols[self.protocol],
                 "baselines": dict(problem.baselines),
+                "columns": list(problem.columns),
             }
             splits = {"train": problem.train, "valid": problem.valid, "test": problem.test}
             watch = watch or Watcher()

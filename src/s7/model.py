@@ -133,7 +133,7 @@ class S7Model(eqx.Module):
         head = self.config.head
 
         def run(inputs, dt, length, key, axis=batch_axis):
-            signal, moments = self._trunk(self._encode(inputs, dt, length), key, axis)
+            signal, moments = self._trunk(self.encode(inputs, dt, length), key, axis)
             return (signal if head.per_step else head.absorb(self._memory(), signal)), moments
 
         if head.documents == 1:
@@ -169,7 +169,7 @@ class S7Model(eqx.Module):
         segments = jnp.asarray(segments)
         self._check_segments(segments)
         reset = (segments >= 0) & (segments != jnp.concatenate([jnp.full(1, -1, segments.dtype), segments[:-1]]))
-        signal = self._encode(inputs, dt, None, mask=segments >= 0)._replace(reset=reset)
+        signal = self.encode(inputs, dt, None, mask=segments >= 0)._replace(reset=reset)
         signal, _ = self._trunk(signal, key, None)
         if head.per_step:
             return head.decode(self.head, signal.values)
@@ -233,7 +233,7 @@ class S7Model(eqx.Module):
         """The last block's signal and the state after some events, without an answer: cheaper than `chunk`."""
 
         def run(inputs, dt, length, state: ModelState):
-            signal = self._encode(inputs, dt, length)
+            signal = self.encode(inputs, dt, length)
             states: list[Any] = []
             for block, before in zip(self.blocks, state.blocks, strict=True):
                 signal, after, _ = block(signal, before, flush=False)
@@ -299,7 +299,8 @@ class S7Model(eqx.Module):
             raise ValueError(f"the Retrieval head reads 2 documents, inputs have shape {np.shape(inputs)}")
         return jnp.asarray(inputs), dt, None if length is None else jnp.asarray(length)
 
-    def _encode(self, inputs, dt, length, mask=None) -> Signal:
+    def encode(self, inputs, dt, length, mask=None) -> Signal:
+        """What the first block reads."""
         encoder = self.config.encoder
         events = np.shape(inputs)[0]
         if events == 0:

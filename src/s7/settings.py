@@ -141,6 +141,17 @@ def from_assignments(assignments: Iterable[str]) -> Table:
     return table
 
 
+def to_assignments(table: Mapping[str, Any], below: str = "") -> list[str]:
+    """What `from_assignments` makes this table of."""
+    assignments = []
+    for name, value in table.items():
+        if isinstance(value, dict) and "kind" not in value:
+            assignments += to_assignments(value, f"{below}{name}.")
+        else:
+            assignments.append(f"{below}{name}={_toml(value)}")
+    return assignments
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """A message for a name that is not known, with the nearest that is."""
     known = list(known)

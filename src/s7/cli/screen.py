@@ -5,7 +5,7 @@ import math
 import shutil
 import sys
 import time
-from typing import TextIO
+from typing import Any
 
 from s7.training import Progress, Watcher
 
@@ -16,7 +16,7 @@ REFRESH = 0.2
 class Screen(Watcher):
     """Hears what a training loop tells; shows nothing."""
 
-    def __init__(self, stream: TextIO | None = None):
+    def __init__(self, stream: Any = None):
         self.stream = stream or sys.stdout
 
     def say(self, text: str) -> None:
@@ -74,7 +74,7 @@ class JsonLines(Screen):
             print(json.dumps(progress.position.history[-1]), file=self.stream, flush=True)
 
 
-def screen_for(as_json: bool, stream: TextIO | None = None) -> Screen:
+def screen_for(as_json: bool, stream: Any = None) -> Screen:
     """The right one for where the output goes."""
     stream = stream or sys.stdout
     if as_json:

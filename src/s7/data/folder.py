@@ -51,9 +51,12 @@ class DataFolder:
         """As `find`; an error that says where it was looked for, and how to get it."""
         found = self.find(*names)
         if found is None:
-            places = ", ".join(str(place) for place in self.places)
-            raise FileNotFoundError(f"{names[0]}: not in {places}; {how}")
+            raise FileNotFoundError(self.absence(*names, how=how))
         return found
+
+    def absence(self, *names: str, how: str) -> str:
+        """What to say of files that are in none of the places."""
+        return f"{names[0]} is not in {' or '.join(str(place) for place in self.places)}; {how}"
 
     def simulated(self, name: str, settings: dict[str, Any], make: Callable[[], Arrays]) -> Arrays:
         """Arrays that `make` makes from these settings, made once and then read from the cache."""

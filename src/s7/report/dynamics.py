@@ -90,7 +90,7 @@ def look(model: s7.S7Model, example: Example) -> list[Look]:
 
 @eqx.filter_jit
 def _views(model: s7.S7Model, inputs: Array, dt: Array | None, picks: tuple[Array, ...]) -> list[list[Any]]:
-    signal = model._encode(inputs, dt, None)
+    signal = model.encode(inputs, dt, None)
     views = []
     for block, pick in zip(model.blocks, picks, strict=True):
         u = signal.values

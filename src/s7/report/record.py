@@ -12,8 +12,8 @@ from s7.report.words import duration
 def record(run: Run, name: str, level: int = 2) -> Safe:
     """All settings of a run."""
     parts: list[Safe] = []
-    if run.group.task:
-        parts.append(paragraph("The command that repeats the run, with anything that was changed by --set after it:"))
+    if "task" in run.config:
+        parts.append(paragraph("The command that repeats the run:"))
         parts.append(tag("pre", tag("code", command(run))))
     parts.append(table([], list(_circumstances(run).items()), class_="settings"))
     tables = {"": {key: value for key, value in run.config.items() if not isinstance(value, dict)}}
@@ -37,7 +37,8 @@ def command(run: Run) -> str:
         ("--seed", run.seed),
     ):
         words += [option, value] if value else []
-    return shlex.join(words)
+    changed = [str(assignment) for assignment in run.config.get("set", [])]
+    return shlex.join([*words, "--set", *changed] if changed else words)
 
 
 def differences(runs: Sequence[Run], names: Sequence[str]) -> Safe:

@@ -58,6 +58,7 @@ class FitzHughNagumo(Task):
             encoder=LinearEncoder.of(splits["train"].inputs),
             head=PerStep(1, scale=scale),
             objective=MeanSquared(1, unit=scale**2),
+            columns=("change of v",),
             baselines={"persistence": {"mse": persistence, "rmse": persistence**0.5}},
         )
 

@@ -61,6 +61,7 @@ class Pendulum(Task):
             encoder=ImageEncoder((24, 24, 1), scale=255),
             head=PerStep(4),
             objective=GaussianNLL(2),
+            columns=("sin θ", "cos θ"),
             baselines={"the mean angle": {"mse": guess, "rmse": guess**0.5}},
         )
 

@@ -24,7 +24,7 @@ class Problem:
     """A task with its data in hand.
 
     `baselines` are metrics on the test split of answers that take no model. `model` are settings that the protocol
-    demands, whatever the preset says.
+    demands, whatever the preset says. `columns` name the numbers of a target, for reports.
     """
 
     train: Samples
@@ -35,6 +35,7 @@ class Problem:
     objective: Objective
     baselines: Mapping[str, dict[str, float]] = field(default_factory=dict)
     model: Table = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,12 @@ MADE = "walker2d/rollouts.npz"
 FILES = ("walker2d/walker2d_rollouts_f32.npz", MADE)
 HOW = "put the ODE-LSTM rollouts there as arrays obs, offsets, names, or make others: s7 data make walker2d"
 WINDOW, HOP = 64, 16
+_JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hip", "knee", "ankle"))
+# Height and pitch of the torso, six joints, and how fast each of them moves, after the speed forwards.
+COLUMNS = (
+    *("height", "pitch", *_JOINTS),
+    *("speed", "rise", "pitching", *(f"{joint} turning" for joint in _JOINTS)),
+)
 KEPT = 0.9
 
 
@@ -51,7 +57,7 @@ class Walker2d(Task):
             raise ValueError(f"copies={self.copies} must be at least 1")
 
     def missing(self, folder):
-        return None if folder.find(*FILES) else f"{FILES[0]} is not here; {HOW}"
+        return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
 
     def load(self, folder, protocol, say):
         rollouts = read_rollouts(folder.require(*FILES, how=HOW))
@@ -78,6 +84,7 @@ class Walker2d(Task):
             encoder=LinearEncoder.of(splits["train"].inputs),
             head=PerStep(17, mean, scale),
             objective=MeanSquared(17, unit=float(np.mean(np.square(scale)))),
+            columns=tuple(f"change of {name}" for name in COLUMNS),
             baselines={"persistence": {"mse": float(change), "rmse": float(np.sqrt(change))}},
             model={"bidirectional": protocol == "paper"},
         )

@@ -114,7 +114,7 @@ class Run(Watcher):
             return Trained(trainer.best_model, trainer.position.history, folder.read_result())
         with stop_request() as request:
             trained = _KeptRun(self, folder, belongs_to, request).to_the_end()
-        write_examples(trained.model, self.test or trainer.valid, folder.examples)
+        write_examples(trained.model, self.test or trainer.valid, folder.examples, self.about.get("columns", []))
         folder.write_result(trained.result)
         return trained
 
@@ -208,8 +208,8 @@ def load_model(like: Any, path: Path) -> Any:
     return files.fill(like, files.read_arrays(path, "arrays")[0], path)
 
 
-def write_examples(model: Any, samples: Samples, path: Path) -> None:
-    """The first few samples with the model's outputs, for reports."""
+def write_examples(model: Any, samples: Samples, path: Path, columns: list[str]) -> None:
+    """The first few samples with the model's outputs, for reports; `columns` name the numbers of a target."""
     few = samples.take(np.arange(min(EXAMPLES, len(samples))))
     arrays: dict[str, np.ndarray] = {}
     for n, output in enumerate(outputs_of(model, few)):
@@ -218,7 +218,7 @@ def write_examples(model: Any, samples: Samples, path: Path) -> None:
         arrays[f"{n}.targets"] = one.targets if few.per_step else one.targets[0]
         if one.dt is not None:
             arrays[f"{n}.dt"] = one.dt
-    about = json.dumps({"split": samples.name})
+    about = json.dumps({"split": samples.name, "columns": columns})
     files.write_atomically(path, files.tensors(arrays, {"s7": about}))
 
 
