@@ -112,7 +112,6 @@ def altered(what, sequence, event, value):
         pytest.param(
             data(targets=[np.zeros(3), np.zeros(5), np.zeros(2)]),
             "targets of sequence 1",
-            marks=pytest.mark.xfail(reason="Samples.of: ragged targets of a wrong length get NumPy's message"),
         ),
     ],
 )

@@ -137,7 +137,6 @@ def test_a_whole_number_serves_as_a_number():
         pytest.param(
             {"form": {"kind": ["Full"]}},
             "^model.form: no kind",
-            marks=pytest.mark.xfail(raises=TypeError, reason="settings._dataclass looks an unhashable kind up"),
         ),
     ],
     ids=str,

@@ -52,10 +52,6 @@ def test_the_first_file_in_the_first_place_is_found(cache, tmp_path):
         folder.require("c", "d", how="ask for it")
 
 
-# See test_a_file_that_is_refused_is_closed.
-unclosed = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-
 def make_counted():
     made = []
 
@@ -76,7 +72,6 @@ def test_what_is_simulated_is_made_once_for_its_settings(cache):
     assert len(made) == 2
 
 
-@unclosed
 @pytest.mark.parametrize("damage", [lambda q: q[:-30], lambda q: b"", lambda q: q[:150] + b"x" + q[151:]])
 def test_a_damaged_cache_is_made_again(cache, damage):
     make, made = make_counted()
@@ -96,7 +91,6 @@ def test_a_failed_simulation_leaves_nothing(cache):
     assert not cache.exists()
 
 
-@unclosed
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_a_truncated_file_of_arrays_is_named(save, tmp_path):
     path = tmp_path / "q.npz"
@@ -108,7 +102,6 @@ def test_a_truncated_file_of_arrays_is_named(save, tmp_path):
             read_arrays(path)
 
 
-@pytest.mark.xfail(reason="read_arrays leaves it to np.load to close the file, which does not if it is no zip file")
 def test_a_file_that_is_refused_is_closed(tmp_path):
     (tmp_path / "q.npz").write_bytes(b"PK\x03\x04 and no more")
     with warnings.catch_warnings(record=True) as heard:
@@ -119,10 +112,7 @@ def test_a_file_that_is_refused_is_closed(tmp_path):
     assert not heard
 
 
-COMPRESSED = pytest.mark.xfail(reason="read_arrays lets zlib.error through (and TokenError, NotImplementedError)")
-
-
-@pytest.mark.parametrize("save", [np.savez, pytest.param(np.savez_compressed, marks=COMPRESSED)])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_altered_byte_of_an_array_is_seen(save, tmp_path):
     path = tmp_path / "q.npz"
     save(path, q=np.random.default_rng(0).normal(size=300))
@@ -136,7 +126,6 @@ def test_an_altered_byte_of_an_array_is_seen(save, tmp_path):
             read_arrays(path)
 
 
-@pytest.mark.xfail(raises=TypeError, reason="read_arrays opens what np.load gives for an .npy file as an .npz file")
 def test_an_npy_file_is_no_npz_file(tmp_path):
     with (tmp_path / "q.npz").open("wb") as file:
         np.save(file, np.zeros(3))
@@ -332,8 +321,6 @@ def test_the_neuron_task_asks_for_the_change(cache, monkeypatch):
 
 # Walker2d.
 
-# Rollouts differ in length, which the signature of `windows` does not say.
-unchecked = pytest.mark.usefixtures("as_users_see_it")
 LENGTHS = [90 + 7 * n for n in range(20)]
 
 
@@ -389,7 +376,6 @@ def test_rollouts_are_split_in_75_10_and_15_of_a_hundred():
     assert [len(part) for part in walker2d.split(list(range(20)))] == [15, 2, 3]
 
 
-@unchecked
 def test_windows_are_those_of_a_plain_loop():
     some = [q.astype(np.float32) for q in rollouts([150, 90, 40])]
     found = walker2d.windows(some, np.random.RandomState(3))
@@ -397,7 +383,6 @@ def test_windows_are_those_of_a_plain_loop():
         np.testing.assert_array_equal(mine, expected)
 
 
-@unchecked
 def test_the_walker_task_asks_for_the_change_and_loses_a_tenth(tmp_path, cache):
     write_rollouts(tmp_path)
     problem = Walker2d().load(DataFolder(tmp_path), "strict", silent)
@@ -416,7 +401,6 @@ def test_the_walker_task_asks_for_the_change_and_loses_a_tenth(tmp_path, cache):
     assert problem.head.mean == pytest.approx((1.0,) * 17, rel=1e-3)
 
 
-@unchecked
 def test_copies_lose_steps_of_their_own_and_the_first_is_as_published(tmp_path, cache):
     write_rollouts(tmp_path)
     one, three = (Walker2d(copies=n).load(DataFolder(tmp_path), "strict", silent) for n in (1, 3))
@@ -430,7 +414,6 @@ def test_copies_lose_steps_of_their_own_and_the_first_is_as_published(tmp_path, 
         Walker2d(copies=0)
 
 
-@unchecked
 def test_the_papers_protocol_looks_ahead_and_chooses_on_the_test_set(tmp_path, cache):
     write_rollouts(tmp_path)
     strict, paper = (Walker2d().load(DataFolder(tmp_path), protocol, silent) for protocol in ("strict", "paper"))
@@ -462,14 +445,12 @@ def test_rollouts_that_are_not_right_are_named(changes, message, tmp_path, cache
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-@pytest.mark.xfail(reason="walker2d.load: a split without rollouts fails with 'not enough values to unpack'")
 def test_too_few_rollouts_are_named(tmp_path, cache):
     path = write_rollouts(tmp_path, [150] * 5)
     with pytest.raises(ValueError, match=f"{path}"):
         Walker2d().load(DataFolder(tmp_path), "strict", silent)
 
 
-@unclosed
 def test_a_damaged_file_of_rollouts_is_named(tmp_path, cache):
     path = write_rollouts(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -489,7 +470,6 @@ def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
     assert Pendulum().missing(folder) is None
 
 
-@unchecked
 def test_the_rollouts_of_ode_lstm_give_as_many_windows_as_published():
     named = os.environ.get("S7_DATA")
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -17,7 +17,7 @@ from s7 import checks
 from s7.contractions import linear
 from s7.events.tokens import vocabulary
 from s7.initial import Parameters, constant, draw
-from s7.units import check_units, units_of
+from s7.units import check_scale, check_units, units_of
 
 
 class Encoder(ABC):
@@ -187,6 +187,7 @@ class DenseEncoder(Encoder):
     def __post_init__(self):
         if not self.shape or min(self.shape) < 1 or self.hidden < 1:
             raise ValueError(f"DenseEncoder: shape={self.shape} and hidden={self.hidden} must be at least 1")
+        check_scale(self)
 
     @property
     def event_shape(self):
@@ -221,6 +222,7 @@ class ImageEncoder(Encoder):
     def __post_init__(self):
         if len(self.shape) != 3 or min(self.shape[:2]) < 8:
             raise ValueError(f"ImageEncoder: shape={self.shape} must be (height, width, channels), at least 8×8")
+        check_scale(self)
 
     @property
     def event_shape(self):

@@ -95,7 +95,7 @@ def _dataclass(value: Any, kinds: dict[str, type], where: str) -> Any:
     name = table.get("kind", next(iter(kinds)) if len(kinds) == 1 else None)
     if name is None:
         raise ValueError(f"{where}.kind: needed, one of {', '.join(kinds)}")
-    if name not in kinds:
+    if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{where}: {unknown('kind', str(name), kinds)}")
     return build(kinds[name], table, where)
 

@@ -17,8 +17,15 @@ def check_units(settings: Any, size: int) -> None:
         value = getattr(settings, name)
         if isinstance(value, tuple) and len(value) != size:
             raise ValueError(f"{type(settings).__name__}: {name} has {len(value)} entries, expected one or {size}")
-        if not np.isfinite(value).all() or (name == "scale" and not np.all(np.asarray(value) > 0)):
-            raise ValueError(f"{type(settings).__name__}: {name}={value} must be finite, and a scale positive")
+        if not np.isfinite(value).all():
+            raise ValueError(f"{type(settings).__name__}: {name}={value} must be finite")
+    check_scale(settings)
+
+
+def check_scale(settings: Any) -> None:
+    """Raises an error unless `scale` is positive."""
+    if not (np.isfinite(settings.scale).all() and np.all(np.asarray(settings.scale) > 0)):
+        raise ValueError(f"{type(settings).__name__}: scale={settings.scale} must be positive")
 
 
 def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:

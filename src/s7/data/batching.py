@@ -151,7 +151,7 @@ class Packing(Batching):
 
     def row_length(self, samples: Samples) -> int:
         """Places in a row."""
-        longest = int(-(-samples.lengths.max() // self.stride) * self.stride)
+        longest = int(samples.lengths.max())
         if self.length and self.length < longest:
             raise ValueError(f"pack={self.length} is shorter than the longest sequence of {samples.name}, {longest}")
         return -(-(self.length or longest) // self.stride) * self.stride
@@ -192,8 +192,10 @@ def bucket_bounds(lengths: Int[np.ndarray, " N"], shapes: int) -> Int[np.ndarray
     """The at most `shapes` lengths to pad to that leave the least padding, by dynamic programming."""
     if shapes < 1:
         raise ValueError(f"shapes={shapes} must be at least 1")
-    # A bound is best at a length that occurs; 128 quantiles of them are as good as all.
-    candidates = np.unique(np.quantile(lengths, np.linspace(0, 1, 128), method="higher"))
+    # A bound is best at a length that occurs; of very many, 128 spread evenly are as good as all.
+    candidates = np.unique(lengths)
+    if len(candidates) > 128:
+        candidates = candidates[np.unique(np.linspace(0, len(candidates) - 1, 128).round().astype(int))]
     members = np.searchsorted(np.sort(lengths), candidates, side="right")
     count = len(candidates)
     before = np.concatenate([[0], members])

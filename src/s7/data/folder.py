@@ -6,7 +6,9 @@
 import hashlib
 import json
 import os
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,6 +20,12 @@ import numpy as np
 from s7.files import write_atomically
 
 Arrays = dict[str, np.ndarray]
+
+# What NumPy and the libraries under it raise for a file that is damaged, or is something else.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError),
+    *(ValueError, TypeError, EOFError, OSError, KeyError, AttributeError),
+)
 
 
 def cache_folder() -> Path:
@@ -77,9 +85,10 @@ class DataFolder:
 def read_arrays(path: Path, names: tuple[str, ...] = ()) -> Arrays:
     """All arrays of an .npz file, which must have these names among them."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: np.load leaves a file open that is no archive.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
+    except _UNREADABLE as error:
         raise ValueError(f"{path}: not a whole .npz file of plain arrays ({error}); get it again") from None
     absent = [name for name in names if name not in arrays]
     if absent:

@@ -54,7 +54,9 @@ class Samples:
             raise ValueError(f"{name}: sequence {int(np.argmin(sizes))} is empty; leave it out")
         if len(targets) != len(inputs):
             raise ValueError(f"{name}: {len(inputs)} sequences but {len(targets)} targets")
-        if per_step is None:
+        if per_step is None and len({np.shape(target) for target in targets}) > 1:
+            per_step = True  # what differs in length can be nothing else
+        elif per_step is None:
             per_step = all(np.shape(target)[:1] == (size,) for target, size in zip(targets, sizes, strict=True))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         made = cls(

@@ -30,6 +30,8 @@ COLUMNS = (
     *("speed", "rise", "pitching", *(f"{joint} turning" for joint in _JOINTS)),
 )
 KEPT = 0.9
+# With fewer, a split could be empty.
+FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,13 @@ class Walker2d(Task):
         return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
 
     def load(self, folder, protocol, say):
-        rollouts = read_rollouts(folder.require(*FILES, how=HOW))
+        path = folder.require(*FILES, how=HOW)
+        rollouts = read_rollouts(path)
+        short = [n for n, rollout in enumerate(rollouts) if len(rollout) < 2 * WINDOW]
+        if len(rollouts) - len(short) < FEWEST:
+            raise ValueError(
+                f"{path}: {len(rollouts) - len(short)} rollouts of {2 * WINDOW} steps, at least {FEWEST} needed"
+            )
         train, valid, test = split(rollouts)
         # One generator for all three, in this order: so the published draw has it.
         rng = np.random.RandomState(891374)
@@ -95,7 +103,7 @@ class Walker2d(Task):
         return Samples.of(inputs, targets - states, gaps, name=name)
 
 
-def read_rollouts(path) -> list[Float[np.ndarray, "T 17"]]:
+def read_rollouts(path) -> list[Float[np.ndarray, "_ 17"]]:
     """The rollouts in the order of their names."""
     arrays = read_arrays(path, ("obs", "offsets", "names"))
     obs, offsets, names = arrays["obs"], arrays["offsets"], arrays["names"]
@@ -117,7 +125,7 @@ def split(rollouts: list) -> tuple[list, list, list]:
     return train, valid, test
 
 
-def windows(rollouts: list[Float[np.ndarray, "T 17"]], rng: np.random.RandomState) -> list[np.ndarray]:
+def windows(rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState) -> list[np.ndarray]:
     """States, gaps and next states in windows of 64 kept steps, every 16."""
     cut: list[tuple[np.ndarray, ...]] = []
     for rollout in rollouts:

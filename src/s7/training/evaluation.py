@@ -54,5 +54,5 @@ def confusion(model: Any, samples: Samples, objective: CrossEntropy, batch: int 
     answers = [np.argmax(q, -1) for q in outputs_of(model, samples, batch)]
     predicted = np.concatenate(answers) if samples.per_step else np.stack(answers)
     counts = slice(None) if samples.counts is None or not samples.per_step else samples.counts
-    pairs = samples.targets[counts] * objective.classes + predicted[counts]
+    pairs = samples.targets[counts].astype(np.int64) * objective.classes + predicted[counts]
     return np.bincount(pairs, minlength=objective.classes**2).reshape(objective.classes, objective.classes)
