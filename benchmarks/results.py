@@ -129,7 +129,7 @@ def page() -> str:
         "`s7 train` for the seeds 0, 1, 2. The epoch is chosen on validation data and tested once. ± is the standard",
         "deviation over the seeds (of the sample). Settings were chosen on validation data, with seed 0.",
         "",
-        "| name | metric | test, mean ± std | worst seed | validation | wanted | no model | published |",
+        "| name | metric | test, mean ± std | worst seed | validation | goal | no model | published |",
         "|---|---|---|---|---|---|---|---|",
     ]
     found = {entry: results(entry) for entry in ENTRIES}

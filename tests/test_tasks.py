@@ -261,14 +261,33 @@ def test_the_pendulum_task_reads_pictures_and_gaps(cache, monkeypatch):
 
 def test_a_picture_in_a_mirror_is_that_of_the_opposite_angle():
     angles = np.array([[0.4, -2.0, 3.0]])
-    pictures, opposite = (
-        pendulum_frames.render(q.ravel()).astype(np.uint8)[None, ..., None] for q in (angles, -angles)
-    )
+    pictures, opposite = (pendulum_frames.render(q.ravel()).astype(np.uint8)[None] for q in (angles, -angles))
     targets = np.stack([np.sin(angles), np.cos(angles)], -1)
-    mirrored, answers, gaps = pendulum.mirror(pictures, targets, np.ones((1, 3)))
-    assert mirrored.tolist() == opposite.tolist()
-    np.testing.assert_allclose(answers, np.stack([np.sin(-angles), np.cos(-angles)], -1))
-    assert gaps.tolist() == [[1, 1, 1]]
+    frames = np.array([[3, 4, 9]])
+    mirrored = pendulum.mirror(pendulum_frames.Pendulums(pictures, frames, targets))
+    assert mirrored.images.tolist() == opposite.tolist()
+    np.testing.assert_allclose(mirrored.angles, np.stack([np.sin(-angles), np.cos(-angles)], -1))
+    assert mirrored.frames.tolist() == frames.tolist()
+
+
+def test_copies_are_the_same_swings_through_other_noise(cache, monkeypatch):
+    monkeypatch.setattr(pendulum, "SIZES", {"train": 3, "valid": 2, "test": 1})
+    plain, more = (Pendulum(frames=30, copies=q).load(DataFolder(), "strict", silent) for q in (1, 3))
+    assert [len(q) for q in (more.train, more.valid, more.test)] == [9, 2, 1]
+    assert more.train.take(range(3)).digest() == plain.train.digest()
+    assert more.test.digest() == plain.test.digest()
+    first, second, third = (more.train.take(range(n, n + 3)) for n in (0, 3, 6))
+    for other in (second, third):
+        assert np.array_equal(other.targets, first.targets)
+        assert np.array_equal(other.dt, first.dt)
+        assert not np.array_equal(other.inputs, first.inputs)
+    assert not np.array_equal(second.inputs, third.inputs)
+    # What is seen clearly in both is the same picture: the first frames of each swing are clean.
+    made = pendulum_frames.generate(6, 30, 0)
+    clean = (made.frames[:3] < pendulum_frames.CLEAN_FRAMES).ravel()
+    assert clean.any()
+    difference = np.abs(first.inputs[clean].astype(int) - second.inputs[clean].astype(int))
+    assert difference.max() <= 1
 
 
 def test_mirrored_pendulums_are_added_to_those_to_learn_from_only(cache, monkeypatch):

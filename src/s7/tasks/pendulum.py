@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, UInt8
 
 from s7.data.samples import Samples
 from s7.encoders import ImageEncoder
 from s7.heads import PerStep
-from s7.tasks import pendulum_frames
+from s7.tasks.pendulum_frames import Pendulums, generate, photograph_again
 from s7.tasks.task import Problem, Task
 from s7.training.objectives import GaussianNLL
 
@@ -20,7 +19,8 @@ SIZES = {"train": 2000, "valid": 1000, "test": 1000}
 class Pendulum(Task):
     """`frames` of a hundred are kept; time is counted in frames.
 
-    `mirrored` adds to the training data what a mirror would show: a pendulum that swings the other way.
+    Two settings give more to learn from the same training swings: `copies` of each are seen through noise of their own,
+    the first as it is; `mirrored` adds what a mirror would show, a pendulum that swings the other way.
     """
 
     name: ClassVar[str] = "pendulum"
@@ -32,26 +32,40 @@ class Pendulum(Task):
     }
     frames: int = 50
     seed: int = 0
+    copies: int = 1
     mirrored: bool = False
+
+    def __post_init__(self):
+        if self.copies < 1:
+            raise ValueError(f"copies={self.copies} must be at least 1")
 
     def load(self, folder, protocol, say):
         total = sum(SIZES.values())
 
         def make():
             say(f"simulating {total:,} pendulums, about a minute …")
-            return pendulum_frames.generate(total, self.frames, self.seed)._asdict()
+            return generate(total, self.frames, self.seed)._asdict()
 
         settings = {"frames": self.frames, "seed": self.seed, "sizes": SIZES, "version": 1}
-        made = folder.simulated(self.name, settings, make)
-        gaps = np.diff(made["frames"], axis=1, prepend=made["frames"][:, :1]).astype(np.float32)
-        splits, start = {}, 0
-        for name, size in SIZES.items():
-            here = slice(start, start + size)
-            part = [made["images"][here, ..., None], made["angles"][here], gaps[here]]
-            if self.mirrored and name == "train":
-                part = [np.concatenate(both) for both in zip(part, mirror(*part), strict=True)]
-            splits[name] = Samples.of(*part, name=name)
-            start += size
+        made = Pendulums(**folder.simulated(self.name, settings, make))
+        ends = np.cumsum(list(SIZES.values()))
+        parts = {
+            name: Pendulums(*(q[end - SIZES[name] : end] for q in made)) for name, end in zip(SIZES, ends, strict=True)
+        }
+
+        def photograph():
+            say(f"seeing the training pendulums through other noise, {self.copies - 1} times …")
+            again = [photograph_again(parts["train"], seed).images for seed in range(1, self.copies)]
+            return {"images": np.concatenate(again)}
+
+        if self.copies > 1:
+            more = folder.simulated(self.name, settings | {"copies": self.copies}, photograph)["images"]
+            seen = [np.concatenate([q] * self.copies) for q in parts["train"][1:]]
+            parts["train"] = Pendulums(np.concatenate([parts["train"].images, more]), *seen)
+        if self.mirrored:
+            both = zip(parts["train"], mirror(parts["train"]), strict=True)
+            parts["train"] = Pendulums(*(np.concatenate(pair) for pair in both))
+        splits = {name: _samples(part, name) for name, part in parts.items()}
         mean = splits["train"].targets.mean(0)
         guess = float(np.mean((splits["test"].targets - mean) ** 2))
         return Problem(
@@ -66,8 +80,12 @@ class Pendulum(Task):
         )
 
 
-def mirror(
-    images: UInt8[np.ndarray, "N K 24 24 1"], angles: Float[np.ndarray, "N K 2"], gaps: Float[np.ndarray, "N K"]
-) -> tuple[np.ndarray, ...]:
+def mirror(pendulums: Pendulums) -> Pendulums:
     """Left and right exchanged: the sine changes its sign, the cosine and the time do not."""
-    return images[:, :, :, ::-1], angles * np.array([-1, 1], angles.dtype), gaps
+    images, frames, angles = pendulums
+    return Pendulums(images[..., ::-1], frames, angles * np.array([-1, 1], angles.dtype))
+
+
+def _samples(part: Pendulums, name: str) -> Samples:
+    gaps = np.diff(part.frames, axis=1, prepend=part.frames[:, :1]).astype(np.float32)
+    return Samples.of(part.images[..., None], part.angles, gaps, name=name)

@@ -44,6 +44,27 @@ def generate(count: int, kept: int, seed: int, watch: Callable[[int, int], None]
     # A random half of the frames, in order: the ranks of random numbers are a random permutation.
     frames = np.sort(np.argsort(rng.random((count, FRAMES)), 1)[:, :kept], 1)
     angle, clear = (np.take_along_axis(q, frames, 1) for q in (angle, clear))
+    images = photograph(angle, clear, rng, watch)
+    angles = np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32)
+    return Pendulums(images, frames.astype(np.int32), angles)
+
+
+def photograph_again(pendulums: Pendulums, seed: int) -> Pendulums:
+    """The same swings at the same frames, through other noise."""
+    rng = np.random.default_rng(seed)
+    clear = np.take_along_axis(visibility(len(pendulums.frames), rng), pendulums.frames, 1)
+    sine, cosine = np.moveaxis(pendulums.angles, -1, 0)
+    return pendulums._replace(images=photograph(np.arctan2(sine, cosine), clear, rng))
+
+
+def photograph(
+    angle: Float[np.ndarray, "N K"],
+    clear: Float[np.ndarray, "N K"],
+    rng: np.random.Generator,
+    watch: Callable[[int, int], None] | None = None,
+) -> UInt8[np.ndarray, "N K 24 24"]:
+    """Pictures of the angles; the less clear, the more noise."""
+    count, kept = angle.shape
     images = np.empty((count, kept, SIDE, SIDE), np.uint8)
     at_a_time = max(1, _RENDERED // kept)
     for start in range(0, count, at_a_time):
@@ -54,8 +75,7 @@ def generate(count: int, kept: int, seed: int, watch: Callable[[int, int], None]
         images[here] = f * pictures + (1 - f) * noise
         if watch is not None:
             watch(min(start + at_a_time, count), count)
-    angles = np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32)
-    return Pendulums(images, frames.astype(np.int32), angles)
+    return images
 
 
 def swing(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100"]:

@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 def description() -> str:
     """The processor, its cores, and what JAX runs on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cores} cores, {jax.default_backend()}"
+    return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}, {jax.default_backend()}"
 
 
 def _processor() -> str:
