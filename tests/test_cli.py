@@ -149,6 +149,18 @@ def test_a_disk_that_is_full_is_one_line_and_nothing_is_lost(finished, data, tmp
     assert numbers(folder) == numbers(finished[0])
 
 
+def test_without_a_test_the_test_data_are_left_alone(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = ["--data", str(data), "--out", str(tmp_path / "run"), "--no-test", "--set", "train.epochs=1", *SMALL]
+    assert main(["train", "walker2d", *settings]) == 0
+    said = capsys.readouterr().out
+    assert "valid: mse" in said
+    assert "test:" not in said
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test"] == {}
+    assert set(result["data_sha256"]) == {"train", "valid"}
+
+
 def test_eval_gives_the_result_again(finished, data):
     status, out, _ = run("eval", finished[0], "--data", data, "--json")
     assert status == 0

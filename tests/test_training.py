@@ -241,6 +241,16 @@ def test_any_module_can_be_trained_and_goes_on(tmp_path):
     assert float(again.model.w) == float(whole.model.w)
 
 
+def test_a_target_may_be_a_single_number():
+    x, _ = sums()
+    model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(1), key=jax.random.key(0), **SETTINGS)
+    data = (x, x.sum((1, 2)))
+    trained = s7.train(model, data, data, epochs=2, rate=0.05)
+    assert trained.result["objective"] == "MeanSquared"
+    outputs = np.asarray(jax.vmap(trained.model)(x))[:, 0]
+    assert trained.result["valid"]["mse"] == pytest.approx(np.mean((outputs - data[1]) ** 2), rel=1e-4)
+
+
 def test_accumulated_batches_make_one_step(tmp_path):
     whole = s7.train(classifier(), sums(), sums(8, 1), epochs=2, batch=24, rate=0.02, warm_up=0)
     parts = s7.train(classifier(), sums(), sums(8, 1), epochs=2, batch=8, accumulate=3, rate=0.02, warm_up=0)

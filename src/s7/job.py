@@ -26,7 +26,10 @@ _FROM_DATA = ("encoder", "head")
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done; `settings` are the tables data, model and train over those of the preset."""
+    """What is to be done; `settings` are the tables data, model and train over those of the preset.
+
+    With `test` off the test data are left alone: for trying settings.
+    """
 
     task: str
     model: str = "s7"
@@ -34,6 +37,7 @@ class Job:
     protocol: str = "strict"
     seed: int = 0
     settings: Table = field(default_factory=dict)
+    test: bool = True
 
     def __post_init__(self):
         kind = find_task(self.task)
@@ -96,7 +100,7 @@ class Job:
             if name not in _FROM_DATA or name in asked
         }
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
-        head |= {"set": to_assignments(self.settings)}
+        head |= {"test": self.test, "set": to_assignments(self.settings)}
         sections = {"data": table_of(self.data()), "train": table_of(self.training())}
         return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
 
@@ -105,7 +109,7 @@ class Job:
         """The job that a config.toml describes."""
         settings = {name: dict(config.get(name, {})) for name in SECTIONS}
         model = settings["model"].pop("kind", "s7")
-        head = {name: config[name] for name in ("task", "preset", "protocol", "seed") if name in config}
+        head = {name: config[name] for name in ("task", "preset", "protocol", "seed", "test") if name in config}
         return cls(model=model, settings=settings, **head)
 
     def run(
@@ -126,10 +130,12 @@ class Job:
                 "preset": self.preset,
                 "protocol": self.protocol,
                 "protocol_note": kind.protocols[self.protocol],
-                "baselines": dict(problem.baselines),
+                "baselines": dict(problem.baselines) if self.test else {},
                 "columns": list(problem.columns),
             }
-            splits = {"train": problem.train, "valid": problem.valid, "test": problem.test}
+            splits = {"train": problem.train, "valid": problem.valid}
+            if self.test:
+                splits["test"] = problem.test
             watch = watch or Watcher()
             model = self.new_model(problem)
             run = Run.of(model, splits, problem.objective, self.training(), self.seed, watch, about)

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change settings, such as model.width=32 train.epochs=6",
     )
+    parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
 
 
@@ -39,9 +40,9 @@ def run(options: argparse.Namespace) -> int:
     from s7.training.folder import RunFolder
     from s7.training.machine import keep_compiled_code, keep_freed_memory
 
-    job = Job(
-        options.task, options.model, options.preset, options.protocol, options.seed, from_assignments(options.set)
-    )
+    settings = from_assignments(options.set)
+    who = (options.task, options.model, options.preset, options.protocol, options.seed)
+    job = Job(*who, settings=settings, test=not options.no_test)
     job.check()
     out = options.out or Path("runs") / f"{job.task}-{job.model}-{job.preset}-{job.protocol}-{job.seed}"
     folder = RunFolder(out)
@@ -69,10 +70,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(result))
         return 0
-    shown = "  ".join(f"{name} {number(value)}" for name, value in result["test"].items() if name != "loss")
-    screen.say(
-        f"\ntest: {shown}   (best epoch {result['best_epoch']} of {result['epochs']}, {clock(result['seconds'])})"
-    )
+    split = "test" if result["test"] else "valid"
+    shown = "  ".join(f"{name} {number(value)}" for name, value in result[split].items() if name != "loss")
+    when = f"best epoch {result['best_epoch']} of {result['epochs']}, {clock(result['seconds'])}"
+    screen.say(f"\n{split}: {shown}   ({when})")
     for name, metrics in result["baselines"].items():
         screen.say(f"{name}: " + "  ".join(f"{metric} {number(value)}" for metric, value in metrics.items()))
     screen.say(

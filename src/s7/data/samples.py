@@ -59,9 +59,12 @@ class Samples:
         elif per_step is None:
             per_step = all(np.shape(target)[:1] == (size,) for target, size in zip(targets, sizes, strict=True))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
+        answers = _laid_out(targets, sizes, f"{name}: targets") if per_step else np.asarray(targets)
+        if answers.dtype.kind == "f" and answers.ndim == 1:
+            answers = answers[:, None]  # a target of one number
         made = cls(
             _laid_out(inputs, sizes, f"{name}: inputs"),
-            _laid_out(targets, sizes, f"{name}: targets") if per_step else np.asarray(targets),
+            answers,
             offsets,
             None if dt is None else _laid_out(dt, sizes, f"{name}: dt").astype(np.float32),
             None if counts is None else _laid_out(counts, sizes, f"{name}: counts").astype(bool),

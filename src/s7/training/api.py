@@ -92,6 +92,8 @@ class Run(Watcher):
         """Ready to start. What does not fit together is said before anything is compiled."""
         objective = objective or _objective(model, splits["train"])
         _check(model, objective, splits, config)
+        for samples in splits.values():
+            objective.check(samples)
         trainer = Trainer.start(model, objective, splits["train"], splits["valid"], config, seed)
         digests = {name: samples.digest() for name, samples in splits.items()}
         return cls(trainer, splits.get("test"), digests, about, watch)

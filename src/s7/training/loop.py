@@ -96,8 +96,6 @@ class Trainer:
         cls, model: Any, objective: Objective, train: Samples, valid: Samples, config: TrainConfig, seed: int
     ) -> "Trainer":
         """At the beginning."""
-        for samples in (train, valid):
-            objective.check(samples)
         batching = config.batching(getattr(model, "stride", 1))
         anatomy, trained, carried = dissect(model)
         optimizer = AdamW.of(config, anatomy, config.epochs * len(batching.epoch(train, seed, 0)))
@@ -209,7 +207,7 @@ class Trainer:
         done = (len(plans) if epoch_done else at.batch) - first
         pace = done / spent if spent > 0 else 0.0
         overall = at.step / at.seconds if at.seconds > 0 else pace
-        left = (self.config.epochs * len(plans) - at.step) / overall if overall > 0 else float("inf")
+        left = max(0, self.config.epochs * len(plans) - at.step) / overall if overall > 0 else float("inf")
         loss = at.sums.get("loss", 0.0) / at.count if at.count else float("nan")
         if epoch_done:
             loss = at.history[-1]["train"]["loss"]
