@@ -106,7 +106,9 @@ def step_line(progress: Progress) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits, whatever the size."""
+    """Four digits, whatever the size; dots for what is not known yet."""
+    if math.isnan(value):
+        return "…"
     return f"{value:.4f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.3e}"
 
 
