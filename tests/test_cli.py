@@ -212,6 +212,16 @@ def test_a_folder_that_is_finished_or_of_another_task_is_refused(finished, data,
     assert "/sys" in refuse("train", "walker2d", "--data", data, "--out", "/sys/s7-run")
 
 
+@pytest.mark.parametrize("arguments", [["trian"], ["train"], ["train", "walker2d", "--sede", "3"], ["eval"]])
+def test_a_command_that_cannot_be_read_is_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "--help" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -4,13 +4,22 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 COMMANDS = ("tasks", "data", "train", "eval", "report")
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """On stderr, with status 2."""
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists what there is\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit status: 0, 2 after an error (one line on stderr), 130 if interrupted."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="s7", description="Selective state-space models for long, irregular and event-driven sequences."
     )
     parser.add_argument("--version", action="store_true", help="print the version and stop")
