@@ -90,7 +90,7 @@ def test_the_best_epoch_is_returned_and_tested_once(whole):
 
 def test_the_folder_holds_what_it_should(whole):
     trained, folder = whole
-    names = {"metrics.jsonl", "result.json", "best", "last", "initial", "examples"}
+    names = {"config.toml", "metrics.jsonl", "result.json", "best", "last", "initial", "examples"}
     assert {path.name.removesuffix(".safetensors") for path in folder.iterdir() if path.name != ".lock"} == names
     assert json.loads((folder / "result.json").read_text()) == trained.result
     expected = {"seed", "parameters", "epochs", "best_epoch", "seconds", "steps_per_second"}

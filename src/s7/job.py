@@ -107,6 +107,8 @@ class Job:
     @classmethod
     def of(cls, config: Table) -> "Job":
         """The job that a config.toml describes."""
+        if "task" not in config:
+            raise ValueError("this run was made by s7.train on arrays, not on a task; s7.load reads its model")
         settings = {name: dict(config.get(name, {})) for name in SECTIONS}
         model = settings["model"].pop("kind", "s7")
         head = {name: config[name] for name in ("task", "preset", "protocol", "seed", "test") if name in config}

@@ -46,7 +46,8 @@ def differences(runs: Sequence[Run], names: Sequence[str]) -> Safe:
     settings = [flat(run.config) for run in runs]
     keys = dict.fromkeys(key for each in settings for key in each)
     rows = [[key, *(each.get(key, "–") for each in settings)] for key in keys]
-    rows = [row for row in rows if len(set(row[1:])) > 1]
+    # What only some of them have belongs to their kind, and is told where each is shown from inside.
+    rows = [row for row in rows if len(set(row[1:])) > 1 and "–" not in row[1:]]
     if not rows:
         return Safe()
     return table(["setting", *names], rows, caption="Where the settings differ", class_="plain")

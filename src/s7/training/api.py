@@ -114,6 +114,8 @@ class Run(Watcher):
             save_model(trainer.best_model, folder.initial)
         if folder.is_finished:
             return Trained(trainer.best_model, trainer.position.history, folder.read_result())
+        if not folder.is_begun:
+            folder.write_config(self._config())
         with stop_request() as request:
             trained = _KeptRun(self, folder, belongs_to, request).to_the_end()
         write_examples(trained.model, self.test or trainer.valid, folder.examples, self.about.get("columns", []))
@@ -129,6 +131,15 @@ class Run(Watcher):
         identity["data"] = self.digests
         identity["model"] = files.to_json(model.config) if isinstance(model, S7Model) else type(model).__name__
         return identity
+
+    def _config(self) -> Table:
+        """What config.toml holds of a run on arrays: there is no task to name."""
+        model = self.trainer.best_model
+        settings = table_of(model.config) if isinstance(model, S7Model) else {}
+        name = "s7" if isinstance(model, S7Model) else type(model).__name__
+        tables = {"model": settings | {"kind": self.about.get("model", name)}}
+        tables["train"] = {name: value for name, value in table_of(self.trainer.config).items() if name != "kind"}
+        return {"seed": self.trainer.seed} | tables
 
     def begin(self, trainer):
         self.watch.begin(trainer)
