@@ -204,7 +204,8 @@ def main() -> None:
     """Trains what is asked for, then writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [entry.name for entry in ENTRIES]
-    parser.add_argument("--train", nargs="+", default=[], choices=[*names, "all"], help="train what is not done of these")
+    choices = [*names, "all"]
+    parser.add_argument("--train", nargs="+", default=[], choices=choices, help="train what is not done of these")
     parser.add_argument("--seeds", nargs="+", type=int, help="only these seeds")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
     options = parser.parse_args()
