@@ -91,7 +91,7 @@ def test_accuracy_goes_up_and_errors_go_down():
         (CrossEntropy(3), np.array([0, 3]), r"test: label of sequence 1 is outside of 0 to 2 \(3\)"),
         (CrossEntropy(3), np.array([0.0, 1.0]), "test: labels must be whole numbers, not float64"),
         (MeanSquared(2), np.zeros((2, 1)), r"test: a target has shape \(1,\), expected \(2,\)"),
-        (MeanSquared(1), np.zeros(2), r"test: a target has shape \(\), expected \(1,\)"),
+        (MeanSquared(1), np.zeros(2, int), r"test: a target has shape \(\), expected \(1,\)"),
         (GaussianNLL(2), np.zeros((2, 3, 4)), r"test: a target has shape \(4,\), expected \(2,\)"),
     ],
     ids=str,
