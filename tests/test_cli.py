@@ -40,6 +40,11 @@ def run(*arguments):
     return process.returncode, out, err
 
 
+def leftovers(folder):
+    """Files that were being written."""
+    return [path for path in folder.glob(".*") if path.name != ".lock"]
+
+
 def numbers(folder):
     """All that must be the same however often a run was stopped: everything but the clock."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -103,6 +108,35 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bits(finished, data, tmp_pa
     assert numbers(folder) == numbers(finished[0])
     for name in ("best.safetensors", "examples.safetensors"):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
+@pytest.mark.parametrize(("moment", "call"), [("fsync", 19), ("replace", 20)])
+def test_killed_while_a_checkpoint_is_written_it_goes_on_to_the_same_bits(finished, data, tmp_path, moment, call):
+    """Half of the file is on the disk, or all of it but under its other name."""
+    folder = tmp_path / "run"
+    program = f"""
+import os, signal, sys
+from s7.cli.main import main
+real, calls = os.{moment}, 0
+def deadly(*arguments):
+    global calls
+    calls += 1
+    if calls == {call}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments)
+os.{moment} = deadly
+sys.exit(main())
+"""
+    arguments = ["train", "walker2d", "--data", str(data), "--out", str(folder)]
+    first = [*arguments, "--set", "train.epochs=60", *SMALL]
+    done = subprocess.run([sys.executable, "-c", program, *first], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL
+    assert leftovers(folder)
+    status, _, err = run(*arguments, "--resume")
+    assert status == 0, err
+    assert numbers(folder) == numbers(finished[0])
+    assert (folder / "best.safetensors").read_bytes() == (finished[0] / "best.safetensors").read_bytes()
+    assert not leftovers(folder)
 
 
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(finished, data, tmp_path):

@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import secrets
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -184,6 +185,11 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether this is a file that `write_atomically` had not finished."""
+    return re.fullmatch(r"\..+\.\d+\.[0-9a-f]{8}", path.name) is not None
 
 
 def _find(path: Path) -> Path:

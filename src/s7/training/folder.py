@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from s7.files import write_atomically
+from s7.files import is_temporary, write_atomically
 from s7.settings import Table, to_toml
 
 FORMAT = 1
@@ -71,6 +71,10 @@ class RunFolder:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise OSError(f"{self.path}: another run is at work in this folder; choose another") from None
+            # Nobody else is here: what was being written when a process was killed is of no use to anybody.
+            for path in self.path.iterdir():
+                if is_temporary(path):
+                    path.unlink()
             yield
         finally:
             os.close(handle)
