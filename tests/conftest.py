@@ -5,7 +5,7 @@ from pathlib import Path
 
 # Before JAX is imported. Most of the time of these tests goes into compiling code that then runs for a moment: keep
 # what was compiled for the next run, and spare LLVM its costly passes (XLA's own, which touch the mathematics, stay).
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
