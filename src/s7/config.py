@@ -1,6 +1,5 @@
 """What a model is, apart from its parameters: frozen settings that go into its file and come back from it."""
 
-import difflib
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -8,6 +7,7 @@ from s7.block import BlockConfig
 from s7.encoders import Encoder
 from s7.heads import Head
 from s7.pooling import Pool
+from s7.settings import unknown
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,7 @@ def config_from(settings: dict[str, Any]) -> ModelConfig:
     known = [field.name for field in fields(ModelConfig)]
     for name in settings:
         if name not in known:
-            near = difflib.get_close_matches(name, [*known, "depth"], 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise ValueError(f"S7Model has no setting {name!r}; {hint}")
+            raise ValueError(f"S7Model has {unknown('setting', name, [*known, 'depth'])}")
     for name in ("encoder", "head"):
         if name not in settings:
             raise ValueError(f"S7Model needs {name}=, for instance s7.LinearEncoder(6) and s7.Mean(outputs=5)")

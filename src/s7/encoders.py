@@ -259,7 +259,7 @@ def _eighth(size: int) -> int:
 def _convolve(pictures: Float[Array, "L Y X I"], kernel: Float[Array, "A B I O"], stride: int) -> Array:
     """A convolution that keeps the size (over `stride`), each row of the result by one matrix product.
 
-    XLA's own on a CPU, with so few channels, takes ten times as long, above all backwards.
+    XLA's own is slow on a CPU with so few channels, above all backwards.
     """
     high, wide, _, outputs = kernel.shape
     pad_y, rows = _same(pictures.shape[1], high, stride)
@@ -301,7 +301,7 @@ def _max_pool_forward(pictures):
 
 
 def _max_pool_backward(saved, g):
-    """To the largest, in equal parts where several are, as on a black background. JAX's own takes thrice as long."""
+    """To the largest, in equal parts where several are, as on a black background. JAX's own is slower."""
     pictures, largest = saved
     squares = _squares(pictures)
     winners = squares == largest[:, :, None, :, None]

@@ -76,10 +76,15 @@ class DataFolder:
             except ValueError:
                 path.unlink()  # half a disk or half a cache: it can be made again
         arrays = make()
-        buffer = BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
-        write_atomically(path, buffer.getvalue())
+        save_arrays(path, arrays)
         return arrays
+
+
+def save_arrays(path: Path, arrays: Arrays) -> None:
+    """An .npz file, whole or not at all."""
+    buffer = BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
 def read_arrays(path: Path, names: tuple[str, ...] = ()) -> Arrays:

@@ -1,5 +1,6 @@
 """What a model says along a sequence, beside what it should say."""
 
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -7,12 +8,12 @@ from matplotlib.figure import Figure
 from s7.report.figures import COLOURS, TRUTH, WIDTH, envelope, thin
 from s7.report.pictures import are_pictures, strip
 from s7.report.run import Example, Run
+from s7.training.objectives import GaussianNLL
 
 COLUMNS = 3
 FURTHER = 3
 # Answers of a sequence too long to be seen whole, and of the part that is shown of it.
 LONG, DETAIL = 600, 150
-FLOOR = 1e-4  # of the variance, as in the objective
 PREDICTION, ERROR = COLOURS[0], COLOURS[1]
 
 
@@ -42,7 +43,8 @@ def answers(example: Example, gaussian: bool) -> tuple[np.ndarray, np.ndarray, n
 def gaussian_parts(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations."""
     means, raw = np.split(outputs.astype(float), 2, -1)
-    return means, np.sqrt(np.logaddexp(0, raw) + FLOOR)
+    variance = GaussianNLL(means.shape[-1]).variance(jnp.asarray(raw))
+    return means, np.sqrt(np.asarray(variance, float))
 
 
 def liveliest(values: np.ndarray, most: int) -> np.ndarray:

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64, Shaped
 
+from s7.data.folder import save_arrays
+
 STEP = 0.008  # seconds: four steps of the physics
 # How rollouts differ: every number of the gait is off by about 2 %, and in 3 % of the steps all torques are random.
 OFF, CHANCE = 0.02, 0.03
@@ -101,16 +103,7 @@ def generate(
 def write(path: str | os.PathLike, data: Rollouts) -> Path:
     """Writes rollouts as the .npz that the data set comes as: whole or not at all."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, **data._asdict())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    save_arrays(path, data._asdict())
     return path
 
 

@@ -18,7 +18,7 @@ def keep_freed_memory() -> bool:
     """Lets this process keep the memory that it frees; returns whether that could be arranged.
 
     A training step allocates the same tens of megabytes again and again. By default glibc gives each back to the
-    system and the system clears every page anew, which can take half of the step's time.
+    system and the system clears every page anew, which is slow.
     """
     if not sys.platform.startswith("linux"):
         return False

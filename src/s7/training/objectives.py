@@ -121,9 +121,9 @@ class GaussianNLL(Objective):
         return 2 * self.size
 
     def values(self, outputs, targets):
-        """-log N(target; mean, variance) up to a constant, with variance = softplus + floor."""
+        """-log N(target; mean, variance) up to a constant."""
         mean, raw = jnp.split(outputs, 2, -1)
-        variance = jax.nn.softplus(raw) + self.floor
+        variance = self.variance(raw)
         error = (mean - targets) ** 2
         return {"loss": jnp.mean(jnp.log(variance) + error / variance, -1) / 2, "mse": jnp.mean(error, -1)}
 
@@ -132,6 +132,10 @@ class GaussianNLL(Objective):
 
     def summary(self, means):
         return means | {"rmse": math.sqrt(means["mse"])}
+
+    def variance(self, raw: Float[Array, "*T O"]) -> Float[Array, "*T O"]:
+        """softplus + floor: never nothing."""
+        return jax.nn.softplus(raw) + self.floor
 
     def prediction(self, outputs):
         return outputs[..., : self.size]
