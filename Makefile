@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: setup test lint bench demo docs results clean
+.PHONY: setup test lint sanitize bench demo docs results clean
 
 setup: .venv/installed
 
@@ -20,8 +20,31 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+# The native kernels against plain loops, under the sanitizers. It needs g++ and nothing else.
+sanitize: build/sanitize/thread/kernels_test build/sanitize/address/kernels_test
+	build/sanitize/thread/kernels_test threads
+	build/sanitize/address/kernels_test
+
+NATIVE := src/s7/native
+SANITIZED := -std=c++17 -O1 -g -fno-sanitize-recover=all -ftrivial-auto-var-init=pattern -Wall -Wextra -Wno-psabi -pthread
+SANITIZED_address := -fsanitize=address,undefined
+SANITIZED_thread := -fsanitize=thread
+# As in hatch_build.py; `wide` is the vectors of AVX-512 without its instructions, for processors that lack them.
+SETS := baseline wide $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
+SET_wide := -D__AVX512F__
+SET_avx2 := -mavx2 -mfma
+SET_avx512 := -mavx512f -mavx512vl -mavx512dq -mfma
+
+build/sanitize/%.o: $(NATIVE)/kernels.cc $(wildcard $(NATIVE)/*.h)
+	@mkdir -p $(@D)
+	$(CXX) $(SANITIZED) $(SANITIZED_$(*D)) -DS7_ISA=$(*F) $(SET_$(*F)) -c $< -o $@
+
+build/sanitize/address/kernels_test build/sanitize/thread/kernels_test: build/sanitize/%/kernels_test: \
+		tests/native/kernels_test.cc $(NATIVE)/dispatch.cc $(foreach set,$(SETS),build/sanitize/%/$(set).o) $(wildcard $(NATIVE)/*.h)
+	$(CXX) $(SANITIZED) $(SANITIZED_$*) -I$(NATIVE) $(filter-out %.h,$^) -o $@
+
 bench: setup
-	$(BIN)/python -m benchmarks.layer
+	$(BIN)/s7 bench layer --quick
 	$(BIN)/python -m benchmarks.footprint
 
 demo: setup

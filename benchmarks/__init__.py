@@ -1,1 +1,1 @@
-"""Speed and memory, side by side with the straightforward way, in one run on this machine."""
+"""What it takes to begin and to hold, and what the presets reach; speed is `s7 bench`."""

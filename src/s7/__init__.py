@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from s7.config import ModelConfig, Stage
     from s7.data import Samples, pack
     from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
+    from s7.engines import backend, backends
     from s7.events.tokens import detokenize, tokenize
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
     from s7.heads import Last, Mean, PerStep, Retrieval, TimeMean
     from s7.layer import S7Layer
     from s7.model import S7Model
-    from s7.recurrence import backend, backends
     from s7.training.api import train
     from s7.transitions import Plain, Ring, Stable, Step
 
@@ -36,7 +36,7 @@ _PUBLIC = {
     "s7.heads": ("Last", "Mean", "PerStep", "Retrieval", "TimeMean"),
     "s7.layer": ("S7Layer",),
     "s7.model": ("S7Model",),
-    "s7.recurrence": ("backend", "backends"),
+    "s7.engines": ("backend", "backends"),
     "s7.training.api": ("train",),
     "s7.transitions": ("Plain", "Ring", "Stable", "Step"),
 }

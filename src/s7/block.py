@@ -142,7 +142,10 @@ class Block(eqx.Module):
             z, x, above, pending = self._pooled(signal, state, pending, normalise, flush)
         else:
             u = normalise(signal.values)
-            z, x = self._layers(u, self._drives(signal, normalise, u), signal, state, 1)
+            if signal.rows is None:
+                z, x = self._run(u, signal, state)
+            else:
+                z, x = self._layers(u, self._drives(signal, normalise, u), signal, state, 1)
             above = signal._replace(rows=None)
 
         z = _gated(self.gate, z)
@@ -177,7 +180,16 @@ class Block(eqx.Module):
         table = normalise(signal.rows.table)
         return [Drive(*(q[signal.rows.token] for q in layer.drive(table))) for layer in layers]
 
+    def _run(self, u, signal: Signal, state: BlockState | None):
+        """Both layers, each as a whole."""
+        when = signal.dt, signal.mask, signal.reset
+        z, final = self.layer.run(u, *when, None if state is None else state.x)
+        if self.backward is not None:
+            z = z + self.backward.run(u, *when, reverse=True)[0]
+        return z, final
+
     def _layers(self, u, drives: list[Drive], signal: Signal, state: BlockState | None, stride: int):
+        """Both layers in parts, from what each event brings."""
         initial = None if state is None else state.x
         when = signal.dt, signal.mask, signal.reset
         x, final = self.layer.states(drives[0], *when, initial, stride=stride)

@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from s7.engines import current_backend
+from s7.native import kernels
+
 # Numbers in the intermediate of one chunk: large enough for an efficient matrix product, small enough for the
 # cache. Between these two bounds on the chunk's length, in steps.
 _CHUNK_NUMBERS = 65_536
@@ -50,6 +53,8 @@ def quadratic(W: Float[Array, "P H H"], u: Float[Array, "L H"]) -> Float[Array, 
     Only the symmetric part of W takes part, and folding it first saves the backward pass one product of
     three: ∂y/∂u is then 2 W u.
     """
+    if current_backend(u.shape[0]) == "native":
+        return kernels.quadratic(W, u)
     return _quadratic((W + W.swapaxes(1, 2)) / 2, u)
 
 
@@ -86,9 +91,15 @@ def _quadratic_backward(saved, g):
 _quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 
-@jax.custom_vjp
 def bilinear(W: Float[Array, "H P I"], x: Float[Array, "L P"], u: Float[Array, "L I"]) -> Float[Array, "L H"]:
     """y_kh = Σ_pi W[h, p, i] x_kp u_ki."""
+    if current_backend(u.shape[0]) == "native":
+        return kernels.bilinear(W, x, u)
+    return _bilinear(W, x, u)
+
+
+@jax.custom_vjp
+def _bilinear(W: Array, x: Array, u: Array) -> Array:
     H, P, I = W.shape
     gather = W.reshape(H, P * I).T
 
@@ -100,7 +111,7 @@ def bilinear(W: Float[Array, "H P I"], x: Float[Array, "L P"], u: Float[Array, "
 
 
 def _bilinear_forward(W, x, u):
-    return bilinear(W, x, u), (W, x, u)
+    return _bilinear(W, x, u), (W, x, u)
 
 
 def _bilinear_backward(saved, g):
@@ -121,7 +132,7 @@ def _bilinear_backward(saved, g):
     return dW.reshape(W.shape), dx, du
 
 
-bilinear.defvjp(_bilinear_forward, _bilinear_backward)
+_bilinear.defvjp(_bilinear_forward, _bilinear_backward)
 
 
 def _over_chunks(chunk: Callable, carry, numbers_per_step: int, *sequences: Array):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKeyArray
 
-from s7 import checks
+from s7 import checks, fused
 from s7.forms import Form, Full
 from s7.initial import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
@@ -105,9 +105,7 @@ class S7Layer(eqx.Module):
         Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
         start a new sequence, so that several can be packed end to end.
         """
-        events, dt, mask, reset = self.admit(u, dt, mask, reset)
-        x, final = self.states(self.drive(events), dt, mask, reset, state)
-        return self.output(x, events), final
+        return self.run(*self.admit(u, dt, mask, reset), state)
 
     def step(
         self,
@@ -156,6 +154,26 @@ class S7Layer(eqx.Module):
             dt = None if dt is None else jnp.where(mask, dt, 0)
         return u, dt, mask, reset
 
+    def run(
+        self,
+        u: Float[Array, "L H"],
+        dt: Float[Array, " L"] | None = None,
+        mask: Bool[Array, " L"] | None = None,
+        reset: Bool[Array, " L"] | None = None,
+        state: Inexact[Array, " P"] | None = None,
+        *,
+        reverse: bool = False,
+    ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
+        """The outputs and the final state, of arguments that were admitted; in one native call if there is one."""
+        if not fused.is_fused(self.transition, self.form, u.shape[0]):
+            x, final = self.states(self.drive(u), dt, mask, reset, state, reverse=reverse)
+            return self.output(x, u), final
+        if reverse:
+            dt, reset = _seen_from_the_end(dt), _seen_from_the_end(reset)
+        initial = self.init_state() if state is None else state
+        kind = self.transition, self.form, self.rates, self.maps
+        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)  # type: ignore[arg-type]
+
     def drive(self, u: Float[Array, "L H"]) -> Drive:
         """What depends on each event alone."""
         return Drive(self.transition.raw(self.rates, u), self.form.drive(self.maps, u))
@@ -177,8 +195,7 @@ class S7Layer(eqx.Module):
         at its first event.
         """
         if reverse:
-            dt = None if dt is None else jnp.concatenate([dt[1:], jnp.zeros(1, dt.dtype)])
-            reset = None if reset is None else jnp.concatenate([reset[1:], jnp.zeros(1, bool)])
+            dt, reset = _seen_from_the_end(dt), _seen_from_the_end(reset)
         a, gain = self.transition.discretize(self.rates, drive.w, dt)
         v = self._to_state(drive.input) * gain
         if mask is not None:
@@ -200,3 +217,8 @@ class S7Layer(eqx.Module):
         if not self.transition.complex_state:
             return rows
         return lax.complex(rows[:, : self.state], rows[:, self.state :])
+
+
+def _seen_from_the_end(before: Array | None) -> Array | None:
+    """What lies between an event and the one before, as what lies between it and the next."""
+    return None if before is None else jnp.concatenate([before[1:], jnp.zeros(1, before.dtype)])

@@ -2,23 +2,24 @@
 
     x_k = a_k * x_{k-1} + v_k          elementwise, x in R^P or C^P          (equations 3 and 5)
 
-There are several ways to evaluate it, all with the same result and the same hand-written gradient: with
-λ_k the gradient that reaches x_k, directly and through everything after it,
+There are several ways to evaluate it, all with the same result and the same gradient, written by hand: with λ_k the
+gradient that reaches x_k, directly and through everything after it,
 
     λ_k = ∂/∂x_k + a_{k+1} * λ_{k+1}       ∂/∂v_k = λ_k       ∂/∂a_k = λ_k * x_{k-1}
 
 so the gradient of the recurrence is the recurrence run the other way, and nothing is stored but x itself.
 """
 
-import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Inexact
+
+from s7.engines import current_backend
+from s7.native.kernels import scan
 
 Evaluation = Callable[[Array, Array, Array, bool], Array]
 
@@ -45,47 +46,12 @@ def _associative(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
     return states + products * initial
 
 
-_evaluations: dict[str, tuple[str, Evaluation]] = {
-    "xla": ("a sequential loop compiled by XLA: the fastest on a CPU", _sequential),
-    "parallel": ("an associative scan: for accelerators", _associative),
-}
-
-# A user context is part of JAX's compilation key: changing the backend recompiles, never reuses.
-_chosen = jax.make_user_context(None)
-
-
-def register(name: str, description: str, evaluation: Evaluation) -> None:
-    """Adds a way to evaluate the recurrence: evaluation(a, v, initial, reverse) -> x."""
-    _evaluations[name] = (description, evaluation)
-
-
-def backends() -> dict[str, str]:
-    """The backends this install has, each with a line about it."""
-    return {name: description for name, (description, _) in _evaluations.items()}
-
-
-def backend(name: str) -> AbstractContextManager:
-    """Chooses how layers are computed: `with s7.backend("parallel"): ...`. "auto" takes the fastest."""
-    _resolve(name, "s7.backend")
-    return _chosen(name)
-
-
-def _resolve(name: str, asked_by: str) -> str:
-    if name == "auto":
-        return "xla" if jax.default_backend() == "cpu" else "parallel"
-    if name not in _evaluations:
-        raise ValueError(f"{asked_by}: no backend {name!r} here; choose from auto, {', '.join(_evaluations)}")
-    return name
-
-
-def current_backend() -> str:
-    """The backend in force: the innermost `with s7.backend(...)`, else $S7_BACKEND, else the fastest."""
-    return _resolve(_chosen.value or os.environ.get("S7_BACKEND") or "auto", "S7_BACKEND")
+_EVALUATIONS: dict[str, Evaluation] = {"xla": _sequential, "parallel": _associative}
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
 def _solve(a: Array, v: Array, initial: Array, reverse: bool, evaluation: str) -> Array:
-    return _evaluations[evaluation][1](a, v, initial, reverse)
+    return _EVALUATIONS[evaluation](a, v, initial, reverse)
 
 
 def _solve_forward(a, v, initial, reverse, evaluation):
@@ -131,7 +97,11 @@ def recurrence(
     if a.shape[0] == 1:  # one event: no loop to compile
         return a * initial + v
     dtype = jnp.result_type(a, v, initial)
-    return _solve(a.astype(dtype), v.astype(dtype), initial.astype(dtype), reverse, current_backend())
+    a, v, initial = a.astype(dtype), v.astype(dtype), initial.astype(dtype)
+    backend = current_backend(a.shape[0])
+    if backend == "native":
+        return scan(a, v, initial, reverse)
+    return _solve(a, v, initial, reverse, backend)
 
 
 def over_windows(

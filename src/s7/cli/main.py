@@ -1,12 +1,13 @@
 """`s7`: the commands. JAX is imported only by those that compute, and only once they start."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-COMMANDS = ("tasks", "data", "train", "eval", "report")
+COMMANDS = ("tasks", "data", "train", "eval", "report", "bench")
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,9 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=summary, description=summary)
         module.add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="write JSON lines for machines")
-    options = parser.parse_args(arguments)
-    words = [word.partition("=")[0] for word in (sys.argv[1:] if arguments is None else arguments)]
-    options.given = {word[2:] for word in words if word.startswith("--")}
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(words)
+    options.given = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    options.line = shlex.join(["s7", *words])
     if options.version:
         from s7.version import __version__
 

@@ -13,6 +13,12 @@ from s7.settings import Table, unknown
 NAMES = ("ours", "paper")
 
 
+def tasks_with(name: str) -> list[str]:
+    """The tasks that have a preset of this name."""
+    found = {file.name.removesuffix(".toml"): file for file in files(__name__).iterdir() if file.name.endswith(".toml")}
+    return sorted(task for task, file in found.items() if name in tomllib.loads(file.read_text(encoding="utf-8")))
+
+
 def preset(task: str, name: str) -> Table:
     """The tables data, model and train of a preset."""
     if name not in NAMES:

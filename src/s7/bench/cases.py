@@ -1,0 +1,105 @@
+"""What is measured: the layers of the paper's table of hyperparameters, or layers of any shape."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from s7.config import ModelConfig
+from s7.encoders import LinearEncoder
+from s7.forms import Form, Full
+from s7.heads import Mean
+from s7.layer import S7Layer
+from s7.presets import preset, tasks_with
+from s7.settings import build, unknown
+from s7.transitions import Stable, Transition
+
+LENGTHS = (256, 2048, 16_384, 131_072)
+# Steps of a batch, about: long sequences come in small batches.
+STEPS = 32_768
+QUICK = ((8, 4096, 48, 8), (12, 4096, 16, 14), (8, 4096, 32, 16), (60, 64, 100, 32))
+# The numbers of one event and of one answer, where no data say how many.
+INPUTS, OUTPUTS = 16, 10
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """A layer and the batch that it reads; `tasks` are those whose preset it is."""
+
+    batch: int
+    length: int
+    width: int
+    state: int
+    blocks: int = 1
+    transition: Transition = Stable()
+    form: Form = Full()
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Of the whole batch."""
+        return self.batch * self.length
+
+    def layer(self) -> S7Layer:
+        """With parameters that are the same every time."""
+        return S7Layer(
+            self.width,
+            self.state,
+            key=jax.random.key(0),
+            transition=self.transition,
+            form=self.form,
+            blocks=self.blocks,
+        )
+
+    def inputs(self) -> jax.Array:
+        """Normal numbers, (batch, L, H)."""
+        return jnp.asarray(np.random.default_rng(0).standard_normal((self.batch, self.length, self.width), np.float32))
+
+    def about(self) -> dict:
+        """What a row says of it."""
+        return {
+            "tasks": list(self.tasks),
+            "batch": self.batch,
+            "length": self.length,
+            "width": self.width,
+            "state": self.state,
+            "D": self.form.D,
+            "gain": getattr(self.transition, "gain", None),
+        }
+
+
+def paper_tasks(names: Sequence[str] | None = None) -> list[str]:
+    """The tasks that the paper prints settings for: those named, or all."""
+    known = tasks_with("paper")
+    for name in names or ():
+        if name not in known:
+            raise ValueError(f"--tasks: {unknown('task', name, known)}")
+    return list(names or known)
+
+
+def paper_config(task: str) -> ModelConfig:
+    """The model of a task's paper preset; the data, which would say more, are not read."""
+    table = dict(preset(task, "paper")["model"])
+    table["stages"] = [{"depth": table.pop("depth")}]
+    return build(ModelConfig, table, "model", {"encoder": LinearEncoder(INPUTS), "head": Mean(OUTPUTS)})
+
+
+def paper_cases(tasks: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS) -> list[LayerCase]:
+    """The layers of the paper's table at each length; tasks with the same layer share a case."""
+    shared: dict[LayerCase, list[str]] = {}
+    for task in paper_tasks(tasks):
+        config = paper_config(task)
+        layer = LayerCase(1, 1, config.width, config.state, config.blocks, config.transition, config.form)
+        shared.setdefault(layer, []).append(task)
+    return [
+        replace(layer, batch=max(1, round(STEPS / length)), length=length, tasks=tuple(names))
+        for layer, names in shared.items()
+        for length in lengths
+    ]
+
+
+def shape_cases(shapes: Sequence[tuple[int, ...]]) -> list[LayerCase]:
+    """Default layers of these shapes, (batch, L, H, P) each."""
+    return [LayerCase(batch, length, width, state) for batch, length, width, state in shapes]

@@ -1,0 +1,123 @@
+"""The figures of the page: a dot for each way and case, and lines over the length."""
+
+import io
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, ways_of
+from s7.report.figures import log_scale
+
+# Okabe and Ito's colours, told apart by readers with any colour vision; markers tell the same story.
+LOOKS = (
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#E69F00", "v"),
+    ("#56B4E9", "P"),
+    ("#767676", "X"),
+    ("#000000", "*"),
+)
+STYLE: Any = {
+    "figure.facecolor": "white",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "svg.hashsalt": "s7",
+}
+
+
+class Drawing(NamedTuple):
+    """A figure to be put on a page."""
+
+    name: str
+    title: str
+    svg: bytes
+
+
+def drawings(name: str, rows: Sequence[Row]) -> list[Drawing]:
+    """One for each time that the benchmark takes: over the length where layers have several, else dots."""
+    benchmark = BENCHMARKS[name]
+    lines = name == "layer" and len({row["length"] for row in rows}) > 1
+    made = []
+    for measure in benchmark.measures:
+        if measure.ratio:
+            # With a salt for its ids and without a date, a file changes only when its figure does.
+            with matplotlib.rc_context(STYLE):
+                figure = over_length(measure, rows) if lines else dots(benchmark, measure, rows)
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+            made.append(Drawing(f"{name}-{measure.field.partition('_')[0]}", measure.name, buffer.getvalue()))
+    return made
+
+
+def dots(benchmark: Benchmark, measure: Measure, rows: Sequence[Row]) -> Figure:
+    """A line for each case and on it a dot for each way, over a logarithmic scale."""
+    cases = list(dict.fromkeys(benchmark.key(row) for row in rows))
+    figure = Figure(figsize=(9.2, 1.2 + 0.24 * len(cases)), layout="constrained")
+    axes = figure.subplots()
+    measured = [row for row in rows if row[measure.field] is not None]
+    for way, look in _looks(measured):
+        points = [(row[measure.field], cases.index(benchmark.key(row))) for row in measured if row["way"] == way]
+        axes.plot(*np.transpose(points), linestyle="none", label=way, markersize=6, **look)
+    _log_scale(axes, measure, measured, "x")
+    titles = [column.title for column in benchmark.case]
+    axes.set_yticks(range(len(cases)), [_label(titles, case) for case in cases])
+    axes.set_ylim(len(cases) - 0.4, -0.6)
+    axes.set_xlabel(measure.name)
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+def over_length(measure: Measure, rows: Sequence[Row]) -> Figure:
+    """A panel for each layer: nanoseconds a step over the length of the sequence."""
+    measured = [row for row in rows if row[measure.field] is not None]
+    layers: dict[tuple, list[Row]] = {}
+    for row in measured:
+        layers.setdefault((", ".join(row["tasks"]) or "layer", row["width"], row["state"], row["D"]), []).append(row)
+    columns = min(4, len(layers))
+    lines = -(-len(layers) // columns)
+    figure = Figure(figsize=(9.2, 0.9 + 1.9 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
+    looks = _looks(measured)
+    named = {}
+    for axes, ((name, width, state, _), members) in zip(panels, layers.items(), strict=False):
+        for way, look in looks:
+            points = sorted((row["length"], row[measure.field]) for row in members if row["way"] == way)
+            if points:
+                (named[way],) = axes.plot(*np.transpose(points), linewidth=1.3, markersize=4, **look)
+        axes.set_title(f"{name}\nH {width}, P {state}", loc="left")
+        axes.set_xscale("log", base=2)
+        _log_scale(axes, measure, members, "y")
+    for axes in panels[len(layers) :]:
+        axes.set_visible(False)
+    figure.supxlabel("length, steps")
+    figure.supylabel(measure.name)
+    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=5)
+    return figure
+
+
+def _label(titles: Sequence[str], case: Sequence[str]) -> str:
+    """A case in words: a number needs its title, a name does not."""
+    return ", ".join(f"{title} {text}" if text[0].isdigit() else text for title, text in zip(titles, case, strict=True))
+
+
+def _log_scale(axes: Axes, measure: Measure, rows: Sequence[Row], which: str) -> None:
+    values = [row[measure.field] for row in rows]
+    log_scale(axes, min(values), max(values), which)
+
+
+def _looks(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
+    return [(way, {"color": colour, "marker": marker}) for way, (colour, marker) in zip(ways_of(rows), cycle(LOOKS))]

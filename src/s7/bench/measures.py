@@ -1,0 +1,112 @@
+"""What the rows of each benchmark say, for the tables of the terminal and of the page."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+
+
+class Column(NamedTuple):
+    """Something about a case."""
+
+    title: str
+    text: Callable[[Row], str]
+
+
+class Measure(NamedTuple):
+    """A number in a row: its field, its name on a page and at the head of a column.
+
+    `ratio` is the field of the same number over the first way's. Those that are not `paged` can be worked out from
+    those that are.
+    """
+
+    field: str
+    name: str
+    head: str
+    ratio: str | None = None
+    paged: bool = True
+
+
+class Benchmark(NamedTuple):
+    """What its cases are told apart by, and what is measured."""
+
+    title: str
+    case: tuple[Column, ...]
+    measures: tuple[Measure, ...]
+
+    def key(self, row: Row) -> tuple[str, ...]:
+        """What the rows of one case have in common."""
+        return tuple(column.text(row) for column in self.case)
+
+
+def _layer_name(row: Row) -> str:
+    return ", ".join(row["tasks"]) or "layer"
+
+
+_LENGTH = Column("L", lambda row: f"{row['length']:,}")
+_BATCH = Column("batch", lambda row: str(row["batch"]))
+_WIDTH = Column("H", lambda row: str(row["width"]))
+_STATE = Column("P", lambda row: str(row["state"]))
+_TASK = Column("task", lambda row: row["task"])
+_DEPTH = Column("depth", lambda row: str(row["depth"]))
+
+BENCHMARKS = {
+    "layer": Benchmark(
+        "The layer",
+        (Column("task", _layer_name), _BATCH, _LENGTH, _WIDTH, _STATE, Column("D", lambda row: row["D"])),
+        (
+            Measure("forward_ns", "Forward, ns a step", "fwd ns", "forward_ratio"),
+            Measure("forward_gflops", "Forward, GFLOP/s", "GFLOP/s", paged=False),
+            Measure("forward_of_sgemm", "Forward, rate over that of sgemm", "/sgemm"),
+            Measure("gradient_ns", "Forward and backward, ns a step", "f+b ns", "gradient_ratio"),
+            Measure("gradient_gflops", "Forward and backward, GFLOP/s", "GFLOP/s", paged=False),
+            Measure("gradient_of_sgemm", "Forward and backward, rate over that of sgemm", "/sgemm"),
+            Measure("memory_mb", "Peak memory of forward and backward, MB over the import", "MB"),
+        ),
+    ),
+    "scan": Benchmark(
+        "The recurrence alone",
+        (Column("numbers", lambda row: row["number"]), _BATCH, _LENGTH, _STATE),
+        (
+            Measure("forward_ns", "Forward, ns a step", "fwd ns", "forward_ratio"),
+            Measure("forward_gb_per_s", "Forward, GB/s", "GB/s", paged=False),
+            Measure("gradient_ns", "Forward and backward, ns a step", "f+b ns", "gradient_ratio"),
+            Measure("gradient_gb_per_s", "Forward and backward, GB/s", "GB/s", paged=False),
+        ),
+    ),
+    "train": Benchmark(
+        "Training steps",
+        (_TASK, _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
+        (
+            Measure("step_ms", "A training step, ms", "step ms", "step_ratio"),
+            Measure("steps_per_s", "Steps a second", "steps/s", paged=False),
+            Measure("compile_s", "To compile a step, s", "compile s"),
+        ),
+    ),
+    "stream": Benchmark(
+        "Event by event",
+        (
+            _TASK,
+            Column("part", lambda row: row["part"]),
+            _DEPTH,
+            _WIDTH,
+            _STATE,
+            Column("how", lambda row: row["manner"]),
+        ),
+        (Measure("event_us", "An event, µs", "event µs", "event_ratio"),),
+    ),
+}
+
+
+def ways_of(rows: Sequence[Row]) -> list[str]:
+    """The ways of computing that occur, in order."""
+    return list(dict.fromkeys(row["way"] for row in rows))
+
+
+def number(value: float | None) -> str:
+    """Three digits, whatever the size; a dash for what was not measured."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"

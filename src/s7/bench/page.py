@@ -1,0 +1,96 @@
+"""A page of what was measured, in Markdown, with figures beside it; all of it from files of `s7 bench … --out`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, number, ways_of
+from s7.bench.records import Record, read
+from s7.files import write_atomically
+
+ABOUT = {
+    "layer": """\
+One layer over a batch of sequences: forward, and forward with backward, which is the gradient of mean(y²) by the
+layer's parameters and its input. A step is one event of one sequence. The ways of a case compute the same numbers from
+the same parameters, which is checked before timing. `materialised` is the layer as one would first write it, with B_k
+and C_k (and D_k, where it is full) over the whole sequence and an associative scan; – is where those would not fit, by
+an estimate of six times their size against 4 GB and the memory at hand. Rates count 4·P·H² operations a step forward,
+2·H³ more where D is full, and three times that forward and backward, whatever a way really does; sgemm is a product
+of two 1024 × 1024 matrices by NumPy, timed in turns with the ways. Memory is that of a
+process of its own, compiling included. `mamba.py` or `mamba_ssm`, where it is installed, is Mamba's selective scan in
+PyTorch at the same width, with P states for each channel: another function, for comparison of times only.""",
+    "scan": """\
+x_k = a_k x_{k-1} + v_k over a batch: forward, and forward with backward, the gradient of mean(|x|²) by a, v and the
+initial state. `lax.scan` and `lax.associative_scan` are written plainly and differentiated by JAX. `copy` is np.copyto
+between arrays that are in place before, of as many bytes as the recurrence must read and write at the least: three
+arrays of the size of x forward, seven with backward.""",
+    "train": """\
+A whole training step, with optimizer, of the model of each task's paper preset: depth, width, state, norm, dropout and
+batch are the preset's, the batch capped at about 16,384 events. Inputs are random numbers through a linear encoder, the
+answer is one of ten classes. Compiling includes tracing.""",
+    "stream": """\
+One event after another, with the layer and the model of each task's paper preset. `step in Python` waits for each
+answer before the next event; `step in a scan` is the same function in a `lax.scan` over 1,000 events; a chunk is one
+call for all of its events.""",
+}
+
+
+def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
+    """Reads the files and writes the page and its figures; returns what was written, the page last."""
+    records = sorted((read(path) for path in files), key=lambda record: list(BENCHMARKS).index(record.name))
+    try:
+        from s7.bench import figures
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise ValueError("s7 bench page needs matplotlib; pip install 's7-ssm[report]'") from None
+    written = []
+    lines = [
+        "# Speed",
+        "",
+        f"    {command}",
+        "",
+        "makes this page, each part from the file that the command at its head writes. Times are the best of several",
+        "runs that the ways take in turns, in one process. In brackets: the time over that of the first way.",
+    ]
+    for record in records:
+        benchmark = BENCHMARKS[record.name]
+        lines += ["", f"## {benchmark.title}", "", *_how(record), "", ABOUT[record.name]]
+        for drawing in figures.drawings(record.name, record.rows):
+            path = out.parent / "figures" / f"{out.stem}-{drawing.name}.svg"
+            write_atomically(path, drawing.svg)
+            written.append(path)
+            lines += ["", f"![{drawing.title}](figures/{path.name})"]
+        for measure in benchmark.measures:
+            if measure.paged and any(row.get(measure.field) is not None for row in record.rows):
+                lines += ["", f"### {measure.name}", "", *pivot(benchmark, measure, record.rows)]
+    write_atomically(out, ("\n".join(lines) + "\n").encode())
+    return [*written, out]
+
+
+def pivot(benchmark: Benchmark, measure: Measure, rows: Sequence[Row]) -> list[str]:
+    """A table with a line for each case and a column for each way."""
+    ways = ways_of(rows)
+    titles = [column.title for column in benchmark.case]
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        text = number(row.get(measure.field))
+        if measure.ratio and row.get(measure.ratio) is not None and row["way"] != ways[0]:
+            text += f" ({number(row[measure.ratio])})"
+        cells.setdefault(benchmark.key(row), {})[row["way"]] = text
+    lines = [_line([*titles, *ways]), _line(["---"] * len(titles) + ["--:"] * len(ways))]
+    return lines + [_line([*case, *(found.get(way, "–") for way in ways)]) for case, found in cells.items()]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _how(record: Record) -> list[str]:
+    machine = record.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return [
+        f"    {machine['command']}",
+        "",
+        f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores, {machine['platform']}; {versions}.",
+        f"A square float32 matrix product runs at {number(machine['sgemm_gflops'])} GFLOP/s there.",
+    ]

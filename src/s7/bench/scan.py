@@ -1,0 +1,97 @@
+"""The recurrence alone, x_k = a_k x_{k-1} + v_k: under each backend, as JAX's scans written plainly, beside a copy.
+
+The gradient is that of mean(|x|²) by a, v and the initial state; that of the plain scans is JAX's own. At the least,
+forward reads a and v and writes x, and backward reads a and x and writes two gradients. The copy moves as many bytes
+with np.copyto, half of them read and half written, between two arrays that are in place before: a floor, on one thread
+and on all. The scans have to allocate their results, as they do in use.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from s7.bench.machine import copier, threads
+from s7.bench.measures import Row
+from s7.bench.rivals import backend_names, compiled, require_agreement
+from s7.bench.timing import best_of
+from s7.recurrence import recurrence
+
+SHAPES = ((8, 4096, 16), (8, 32_768, 16), (1, 131_072, 16), (1, 1_048_576, 16), (64, 4096, 64))
+# Arrays of the size of x that are read or written at the least.
+FORWARD, GRADIENT = 3, 7
+
+
+def by_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
+    """The recurrence as a lax.scan."""
+
+    def step(x, av):
+        x = av[0] * x + av[1]
+        return x, x
+
+    return lax.scan(step, initial, (a, v))[1]
+
+
+def by_associative_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
+    """The recurrence as a lax.associative_scan."""
+
+    def compose(earlier, later):
+        return later[0] * earlier[0], later[0] * earlier[1] + later[1]
+
+    products, states = lax.associative_scan(compose, (a, v))
+    return states + products * initial
+
+
+def rows(
+    shapes: Sequence[tuple[int, ...]] = SHAPES, *, runs: int = 10, say: Callable[[str], None] = lambda text: None
+) -> Iterator[Row]:
+    """A row for each shape (batch, L, P), real and complex, and each way; ratios are to the first."""
+    backends: list[tuple[str, str | None, Callable]] = [(name, name, recurrence) for name in backend_names()]
+    ways = [*backends, ("lax.scan", None, by_scan), ("lax.associative_scan", None, by_associative_scan)]
+    for batch, length, state in shapes:
+        for number in ("real", "complex"):
+            where = f"{number}, {batch}×{length:,}×{state}"
+            arguments = _inputs(batch, length, state, number)
+            forwards, gradients = {}, {}
+            for name, backend, function in ways:
+                say(f"{where}, compiling {name}")
+                whole = jax.vmap(function)
+
+                def loss(a, v, initial, whole=whole):
+                    return jnp.mean(jnp.abs(whole(a, v, initial)) ** 2)
+
+                forwards[name] = compiled(whole, backend, *arguments)
+                gradients[name] = compiled(jax.grad(loss, (0, 1, 2)), backend, *arguments)
+            say(f"{where}, comparing")
+            require_agreement({name: (forwards[name](), gradients[name]()) for name in forwards}, where)
+            size = arguments[1].nbytes
+            for workers in sorted({1, threads()}):
+                name = f"copy, {workers} thread{'' if workers == 1 else 's'}"
+                # A copy of n bytes moves 2n: n are read and n written.
+                forwards[name] = copier(FORWARD * size // 2, workers)
+                gradients[name] = copier(GRADIENT * size // 2, workers)
+            say(f"{where}, timing")
+            forward, gradient = best_of(runs, forwards), best_of(runs, gradients)
+            steps = batch * length
+            about = {"benchmark": "scan", "number": number, "batch": batch, "length": length, "state": state}
+            for way in forward:
+                row: Row = about | {"way": way}
+                for name, seconds, arrays in (("forward", forward, FORWARD), ("gradient", gradient, GRADIENT)):
+                    row |= {
+                        f"{name}_ns": seconds[way] / steps * 1e9,
+                        f"{name}_ratio": seconds[way] / next(iter(seconds.values())),
+                        f"{name}_gb_per_s": arrays * size / seconds[way] / 1e9,
+                    }
+                yield row
+
+
+def _inputs(batch: int, length: int, state: int, number: str) -> tuple[jax.Array, jax.Array, jax.Array]:
+    rng = np.random.default_rng(0)
+    dtype = np.float32 if number == "real" else np.complex64
+    turn = 0.0 if number == "real" else 0.5j
+    a = rng.uniform(0.8, 0.99, (batch, length, state)) * np.exp(turn)
+    v = rng.standard_normal((batch, length, state), np.float32)
+    initial = rng.standard_normal((batch, state), np.float32)
+    return jnp.asarray(a, dtype), jnp.asarray(v, dtype), jnp.asarray(initial, dtype)

@@ -1,0 +1,40 @@
+"""Rows on a terminal, as they come."""
+
+from s7.bench.measures import BENCHMARKS, Row, number
+
+# Wide enough for what stands in most columns; what is wider moves its line's rest to the right.
+WIDTHS = {"task": 15, "way": 20, "how": 14, "L": 9, "numbers": 7}
+NUMBER = 8
+
+
+class Table:
+    """The lines of one benchmark's table. `memory` keeps the column that only some runs fill."""
+
+    def __init__(self, name: str, *, memory: bool = False):
+        benchmark = BENCHMARKS[name]
+        self._case = benchmark.case
+        self._measures = [measure for measure in benchmark.measures if memory or measure.field != "memory_mb"]
+
+    def head(self) -> str:
+        """The names of the columns."""
+        cells = [_text(column.title, column.title) for column in self._case] + [_text("way", "way")]
+        for measure in self._measures:
+            cells.append(f"{measure.head:>{NUMBER}}")
+            if measure.ratio:
+                cells.append(f"{'ratio':>{NUMBER}}")
+        return "  ".join(cells).rstrip()
+
+    def line(self, row: Row) -> str:
+        """A row."""
+        cells = [_text(column.title, column.text(row)) for column in self._case] + [_text("way", row["way"])]
+        if row.get("skipped"):
+            return "  ".join([*cells, row["skipped"]])
+        for measure in self._measures:
+            cells.append(f"{number(row.get(measure.field)):>{NUMBER}}")
+            if measure.ratio:
+                cells.append(f"{number(row[measure.ratio]):>{NUMBER}}")
+        return "  ".join(cells).rstrip()
+
+
+def _text(title: str, text: str) -> str:
+    return f"{text:<{WIDTHS.get(title, 8 if title == 'D' else 5)}}"

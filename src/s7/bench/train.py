@@ -1,0 +1,103 @@
+"""Whole training steps, forward, backward and optimizer, of the models of the paper's table under each backend.
+
+The step is that of `s7 train`. Without data there is no encoder of a task's own: random numbers come in and one of a
+few classes is the answer. The batch is the preset's, or as much of it as makes about `STEPS` events.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from s7.bench.cases import INPUTS, OUTPUTS, paper_config
+from s7.bench.measures import Row
+from s7.bench.rivals import backend_names, require_agreement, under
+from s7.bench.timing import best_of
+from s7.data.batching import Batch
+from s7.model import S7Model
+from s7.presets import preset
+from s7.settings import build
+from s7.training.config import TrainConfig
+from s7.training.objectives import CrossEntropy
+from s7.training.optimizer import AdamW
+from s7.training.parameters import dissect
+from s7.training.steps import Steps, TrainState
+
+LENGTH = 1024
+STEPS = 16_384
+
+
+class Training:
+    """A model in training under one backend; a call is one step."""
+
+    def __init__(self, steps: Steps, state: TrainState, batch: Batch, backend: str):
+        # A step takes its state's memory: each backend trains a copy.
+        self._state = jax.tree.map(jnp.array, state)
+        self._batch, self._key = batch, jax.random.key(0)
+        start = time.perf_counter()
+        with under(backend):
+            self._step = steps.train.lower(self._state, batch, self._key).compile()
+        self.compile_seconds = time.perf_counter() - start
+
+    def __call__(self) -> Any:
+        """The loss before the step."""
+        self._state, outcome = self._step(self._state, self._batch, self._key)
+        return jax.block_until_ready(outcome.sums.values["loss"])
+
+
+def rows(
+    tasks: Sequence[str],
+    lengths: Sequence[int] = (LENGTH,),
+    *,
+    runs: int = 10,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Row]:
+    """A row for each task's model, length and backend; ratios are to the first."""
+    for task in tasks:
+        config = paper_config(task)
+        training = build(TrainConfig, preset(task, "paper")["train"], "train")
+        model = S7Model(config, key=jax.random.key(0))
+        anatomy, trained, carried = dissect(model)
+        # As if it went on for long: the rate does not change within the few steps that are timed.
+        optimizer = AdamW.of(training, anatomy, 1_000_000)
+        steps = Steps(anatomy, CrossEntropy(OUTPUTS), optimizer)
+        state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
+        for length in lengths:
+            size = min(training.batch, max(1, STEPS // length))
+            batch = _batch(size, length)
+            where = f"{task}, {size}×{length:,}"
+            rivals = {}
+            for backend in backend_names():
+                say(f"{where}, compiling {backend}")
+                rivals[backend] = Training(steps, state, batch, backend)
+            say(f"{where}, comparing")
+            require_agreement({name: rival() for name, rival in rivals.items()}, where)
+            say(f"{where}, timing")
+            seconds = best_of(runs, rivals)
+            about = {
+                "benchmark": "train",
+                "task": task,
+                "batch": size,
+                "length": length,
+                "depth": sum(stage.depth for stage in config.stages),
+                "width": config.width,
+                "state": config.state,
+                "parameters": model.parameter_count,
+            }
+            for way, took in seconds.items():
+                yield about | {
+                    "way": way,
+                    "step_ms": took * 1e3,
+                    "step_ratio": took / next(iter(seconds.values())),
+                    "steps_per_s": 1 / took,
+                    "compile_s": rivals[way].compile_seconds,
+                }
+
+
+def _batch(size: int, length: int) -> Batch:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((size, length, INPUTS), np.float32)
+    return Batch(inputs, None, None, None, rng.integers(0, OUTPUTS, size), np.ones(size, np.float32))

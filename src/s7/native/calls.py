@@ -1,0 +1,121 @@
+"""Custom calls as JAX functions, under jit, grad, vmap, scan and checkpoint, with gradients that are custom calls too.
+
+A call works on a batch: its data share a leading axis, its weights do not have it, and `jax.vmap` over the data makes
+the axis longer, so that a batch is one call however it came about. The order of grad and vmap then matters, and both
+are exact: the gradient of a batched call adds up the weights' gradients inside the kernel, and a batched gradient
+keeps one sum for each example, in `groups`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jaxtyping import Array
+
+
+def custom_call(
+    target: str, weights: slice, shapes: Callable[..., list[tuple[int, ...]]]
+) -> Callable[..., list[Array]]:
+    """A function call(*arrays, options, **sizes) of the library's `target`.
+
+    `weights` says which arguments are weights. `options`, a NamedTuple, goes to the kernel; `shapes(*arrays, **sizes)`
+    are the shapes of the results, which are of the first argument's type.
+    """
+
+    def run(*arrays, options, **sizes):
+        results = [jax.ShapeDtypeStruct(shape, arrays[0].dtype) for shape in shapes(*arrays, **sizes)]
+        attributes = {name: _attribute(value) for name, value in options._asdict().items()}
+        return jax.ffi.ffi_call(target, results)(*arrays, **attributes)
+
+    def second_derivative(primals, tangents, **parameters):
+        raise NotImplementedError(
+            f"{target}: the native kernels have no second derivatives; take them under s7.backend('xla')"
+        )
+
+    return _primitive(target, weights, run, second_derivative).bind
+
+
+def differentiable(
+    name: str,
+    weights: slice,
+    value: Callable[..., Sequence[Array]],
+    value_and_saved: Callable[..., tuple[Sequence[Array], Any]],
+    gradient: Callable[..., tuple[Array, ...]],
+) -> Callable[..., list[Array]]:
+    """A function f(*arrays, options) from the two directions of a custom call.
+
+    value(options, *arrays) are its results; value_and_saved gives beside them what gradient(options, saved, results'
+    gradients) needs to give the gradients of the arrays.
+    """
+    function = jax.custom_vjp(value, nondiff_argnums=(0,))
+    function.defvjp(value_and_saved, gradient)
+
+    def run(*arrays, options):
+        return value(options, *arrays)
+
+    def jvp(primals, tangents, *, options):
+        # A primitive of its own, and not `function` at once: vmap then meets the whole call before grad opens it.
+        return jax.jvp(partial(function, options), tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
+
+    return _primitive(name, weights, run, jvp).bind
+
+
+def _primitive(name: str, weights: slice, run: Callable, jvp: Callable) -> Primitive:
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(run)
+
+    def abstract(*arrays, **parameters):
+        results = jax.eval_shape(partial(run, **parameters), *arrays)
+        return [jax.core.ShapedArray(result.shape, result.dtype) for result in results]
+
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=True))
+    batching.primitive_batchers[primitive] = partial(_batch, primitive, weights)
+    ad.primitive_jvps[primitive] = jvp
+    return primitive
+
+
+def _batch(primitive: Primitive, weights: slice, arrays: Sequence[Array], axes: Sequence[int | None], **parameters):
+    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
+    in_front = [
+        array if axis is None else jnp.moveaxis(array, axis, 0) for array, axis in zip(arrays, axes, strict=True)
+    ]
+    if any(axis is not None for axis in axes[weights]):
+        # Weights of their own for each example: one call after another, each with all threads.
+        batched = [array for array, axis in zip(in_front, axes, strict=True) if axis is not None]
+
+        def one(batched):
+            rest = iter(batched)
+            mixed = [array if axis is None else next(rest) for array, axis in zip(arrays, axes, strict=True)]
+            return primitive.bind(*mixed, **parameters)
+
+        results = lax.map(one, batched)
+        return results, [0] * len(results)
+
+    def joined(array, axis):
+        array = jnp.broadcast_to(array, (size, *array.shape)) if axis is None else array
+        return array.reshape(size * array.shape[1], *array.shape[2:])
+
+    is_weight = [False] * len(arrays)
+    is_weight[weights] = [True] * len(is_weight[weights])
+    merged = [
+        array if weight else joined(array, axis) for array, axis, weight in zip(in_front, axes, is_weight, strict=True)
+    ]
+    if "groups" in parameters:
+        parameters["groups"] *= size
+    results = primitive.bind(*merged, **parameters)
+    return [result.reshape(size, result.shape[0] // size, *result.shape[1:]) for result in results], [0] * len(results)
+
+
+def _attribute(value):
+    # XLA distinguishes widths: what the kernels read are 64 bits.
+    if isinstance(value, bool):
+        return value
+    return np.int64(value) if isinstance(value, int) else np.float64(value)

@@ -1,0 +1,19 @@
+// All kernels for one instruction set: compiled once for each, with S7_ISA naming it.
+#include "layer.h"
+
+namespace s7::S7_ISA {
+
+namespace {
+
+template <class T>
+constexpr Kernels<T> kTable = {layer<T>,     layer_gradient<T>,     scan<T>,     scan_gradient<T>,
+                               quadratic<T>, quadratic_gradient<T>, bilinear<T>, bilinear_gradient<T>};
+
+}  // namespace
+
+extern const Kernels<float>* const kSingle;
+extern const Kernels<double>* const kDouble;
+const Kernels<float>* const kSingle = &kTable<float>;
+const Kernels<double>* const kDouble = &kTable<double>;
+
+}  // namespace s7::S7_ISA

@@ -1,0 +1,177 @@
+"""The kernels as functions of one sequence: the layer, the recurrence and the two forms. `jax.vmap` batches."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Inexact
+
+from s7.native.calls import custom_call, differentiable
+
+
+class NoOptions(NamedTuple):
+    """For calls that have none."""
+
+
+class ScanOptions(NamedTuple):
+    """From the first event on, or from the last."""
+
+    reverse: bool
+
+
+class LayerOptions(NamedTuple):
+    """What the fused layer must know beside its arrays; numbers as in kernels.h."""
+
+    oscillate: bool
+    reverse: bool
+    gain: int  # 0 none, 1 rate, 2 variance
+    direct: int  # D: 0 static, 1 diagonal, 2 full
+    rank: int  # of the factored form; 0 is the full one
+    a: float
+    b: float
+
+
+# The recurrence ------------------------------------------------------------------------------------------------------
+
+_NO_WEIGHTS = slice(0, 0)
+_scan = custom_call("s7_scan", _NO_WEIGHTS, lambda a, v, initial: [a.shape])
+_scan_gradient = custom_call(
+    "s7_scan_gradient", _NO_WEIGHTS, lambda a, x, initial, g: [a.shape, a.shape, initial.shape]
+)
+
+
+def _scan_saved(options, a, v, initial):
+    (x,) = _scan(a, v, initial, options=options)
+    return [x], (a, x, initial)
+
+
+def _scan_back(options, saved, gradients):
+    return tuple(_scan_gradient(*saved, *gradients, options=options))
+
+
+_differentiable_scan = differentiable(
+    "s7_recurrence", _NO_WEIGHTS, lambda *arguments: _scan_saved(*arguments)[0], _scan_saved, _scan_back
+)
+
+
+def scan(
+    a: Inexact[Array, "L P"], v: Inexact[Array, "L P"], initial: Inexact[Array, " P"], reverse: bool
+) -> Inexact[Array, "L P"]:
+    """x_k = a_k * x_{k-1} + v_k, or from the end on."""
+    (x,) = _differentiable_scan(a[None], v[None], initial[None], options=ScanOptions(reverse))
+    return x[0]
+
+
+# The forms -----------------------------------------------------------------------------------------------------------
+
+_SECOND, _THIRD = slice(1, 2), slice(2, 3)
+_quadratic = custom_call("s7_quadratic", _SECOND, lambda u, W: [(u.shape[0], W.shape[0])])
+_quadratic_gradient = custom_call(
+    "s7_quadratic_gradient", _SECOND, lambda u, W, g, groups: [u.shape, (groups, *W.shape)]
+)
+
+
+def _quadratic_saved(options, u, W):
+    return _quadratic(u, W, options=options), (u, W)
+
+
+def _quadratic_back(options, saved, gradients):
+    du, dW = _quadratic_gradient(*saved, *gradients, options=options, groups=1)
+    return du, dW[0]
+
+
+_differentiable_quadratic = differentiable(
+    "s7_quadratic_form", _SECOND, lambda *arguments: _quadratic_saved(*arguments)[0], _quadratic_saved, _quadratic_back
+)
+
+
+def quadratic(W: Float[Array, "N H H"], u: Float[Array, "L H"]) -> Float[Array, "L N"]:
+    """y_kn = Σ_ij W[n, i, j] u_ki u_kj."""
+    return _differentiable_quadratic(u, W, options=NoOptions())[0]
+
+
+_bilinear = custom_call("s7_bilinear", _THIRD, lambda x, u, W: [(u.shape[0], W.shape[0])])
+_bilinear_gradient = custom_call(
+    "s7_bilinear_gradient", _THIRD, lambda x, u, W, g, groups: [x.shape, u.shape, (groups, *W.shape)]
+)
+
+
+def _bilinear_saved(options, x, u, W):
+    return _bilinear(x, u, W, options=options), (x, u, W)
+
+
+def _bilinear_back(options, saved, gradients):
+    dx, du, dW = _bilinear_gradient(*saved, *gradients, options=options, groups=1)
+    return dx, du, dW[0]
+
+
+_differentiable_bilinear = differentiable(
+    "s7_bilinear_form", _THIRD, lambda *arguments: _bilinear_saved(*arguments)[0], _bilinear_saved, _bilinear_back
+)
+
+
+def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "L H"]) -> Float[Array, "L N"]:
+    """y_kn = Σ_pi W[n, p, i] x_kp u_ki."""
+    return _differentiable_bilinear(x, u, W, options=NoOptions())[0]
+
+
+# The layer -----------------------------------------------------------------------------------------------------------
+
+# In this order. Absent ones have no elements; then come W_B and W_C, or the six factors.
+LAYER_WEIGHTS = ("w", "W_w", "omega", "B", "b", "C", "D", "W_D")
+FULL, FACTORED = ("W_B", "W_C"), ("V1", "V2", "V3", "U1", "U2", "U3")
+
+
+def _make_layer(name: str, count: int):
+    """The layer with so many weights."""
+    weights = slice(4, 4 + count)
+
+    def shapes(u, dt, marks, initial, *rest, save):
+        n, length, _ = u.shape
+        states, kept = rest[0].shape[0], length if save else 0
+        return [u.shape, (n, length, initial.shape[1]), (n, kept, states), (n, kept, initial.shape[1])]
+
+    def gradient_shapes(u, dt, marks, initial, *rest, groups):
+        return [u.shape, dt.shape, initial.shape, *((groups, *weight.shape) for weight in rest[:count])]
+
+    call = custom_call("s7_layer", weights, shapes)
+    gradient_call = custom_call("s7_layer_gradient", weights, gradient_shapes)
+
+    def final(options, x):
+        return x[:, 0 if options.reverse else -1]
+
+    def value(options, *arrays):
+        y, x, _, _ = call(*arrays, options=options, save=False)
+        return [y, final(options, x)]
+
+    def value_and_saved(options, *arrays):
+        y, x, raw, drive = call(*arrays, options=options, save=True)
+        return [y, final(options, x)], (*arrays, x, raw, drive)
+
+    def gradient(options, saved, gradients):
+        du, ddt, dinitial, *dweights = gradient_call(*saved, *gradients, options=options, groups=1)
+        return du, ddt, jnp.zeros_like(saved[2]), dinitial, *(gradient[0] for gradient in dweights)
+
+    return differentiable(name, weights, value, value_and_saved, gradient)
+
+
+_full_layer = _make_layer("s7_full_layer", len(LAYER_WEIGHTS + FULL))
+_factored_layer = _make_layer("s7_factored_layer", len(LAYER_WEIGHTS + FACTORED))
+
+
+def layer(
+    u: Float[Array, "L H"],
+    dt: Float[Array, " L"] | None,
+    marks: Float[Array, " L"] | None,
+    initial: Float[Array, " S"],
+    weights: list[Array],
+    options: LayerOptions,
+) -> tuple[Float[Array, "L H"], Float[Array, " S"]]:
+    """The fused layer: its outputs, and its state after the last event as real numbers.
+
+    A mark is 1 where there is no event, plus 2 where a new sequence starts.
+    """
+    absent = jnp.zeros((1, 0), u.dtype)
+    dt, marks = (absent if q is None else q[None] for q in (dt, marks))
+    run = _factored_layer if options.rank else _full_layer
+    y, final = run(u[None], dt, marks, initial[None], *weights, options=options)
+    return y[0], final[0]

@@ -1,0 +1,401 @@
+// The S7 layer in one piece, and its gradient.
+//
+//     w_k = w + W_w u_k              a_k, g_k from w_k and dt_k
+//     x_k = a_k x_{k-1} + g_k (B_k u_k + b)          y_k = C_k x_k + D_k u_k
+//
+// All that depends on one event alone is done tile by tile, by all threads, whatever sequence an event belongs to;
+// between two such passes the recurrence runs along each sequence. The gradient is the same with the arrows turned.
+#pragma once
+
+#include "discretization.h"
+#include "maps.h"
+#include "scan.h"
+
+namespace s7::S7_ISA {
+
+// Marks and gaps of the events of a tile, as numbers.
+template <class T>
+struct Circumstances {
+  alignas(64) T dt[kTile];
+  alignas(64) T absent[kTile];
+  alignas(64) T reset[kTile];
+
+  Circumstances(const LayerInputs<T>& in, int64_t first, int64_t events) {
+    for (int64_t k = 0; k < kTile; ++k) {
+      const int mark = in.marks != nullptr && k < events ? int(in.marks[first + k]) : 0;
+      dt[k] = in.dt == nullptr ? T(1) : k < events ? in.dt[first + k] : T(0);
+      absent[k] = T((mark & kAbsent) != 0);
+      reset[k] = T((mark & kReset) != 0);
+    }
+  }
+};
+
+// `Map` is FullMap or FactoredMap.
+template <class T, class Map>
+class Layer {
+ public:
+  using V = Vector<T>;
+
+  Layer(const LayerShape& shape, const LayerInputs<T>& in, Layouts layouts)
+      : shape_(shape),
+        in_(in),
+        width_(shape.width),
+        states_(shape.state),
+        rows_(shape.rows()),
+        layout_{width_, rows_, shape.rank},
+        discretization_(shape, in.dt != nullptr),
+        raw_(linear(states_, in.W_w, in.w, layouts)),
+        input_(Map::input(layout_, rows_, in, layouts)),
+        output_(Map::output(layout_, in, layouts)),
+        direct_(direct(layouts)) {}
+
+  void forward(const LayerOutputs<T>& out, Pool pool) const {
+    const int64_t events = shape_.events();
+    const Chunks chunks = Chunks::of(events);
+    Buffer<T> a(events * rows_);
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Buffer<T> rows(layout_.size()), raw(states_ * kTile), input(rows_ * kTile), factor(rows_ * kTile);
+      Buffer<T> work(input_.work_size());
+      rows.clear();
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        load_input(in_.u + first * width_, count, width_, rows.data());
+        raw.clear();
+        raw_.apply(rows.data(), count, raw.data());
+        input.clear();
+        input_.apply(rows.data(), count, input.data(), work.data());
+        if (out.raw != nullptr) {
+          store_tile(raw.data(), count, states_, out.raw + first * states_);
+          store_tile(input.data(), count, rows_, out.input + first * rows_);
+        }
+        const Circumstances<T> events_here(in_, first, count);
+        discretize(events_here, raw.data(), factor.data(), input.data());
+        store_tile(factor.data(), count, rows_, a.data() + first * rows_);
+        store_tile(input.data(), count, rows_, out.x + first * rows_);
+      });
+    });
+    run(a.data(), in_.initial, out.x, shape_.reverse, pool);
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Buffer<T> rows(layout_.size()), y(width_ * kTile), direct(width_ * kTile), work(output_.work_size());
+      rows.clear();
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        load_input(in_.u + first * width_, count, width_, rows.data());
+        load_tile(out.x + first * rows_, count, rows_, rows.data() + layout_.state_row() * kTile);
+        y.clear();
+        output_.apply(rows.data(), count, y.data(), work.data());
+        pass_through(rows.data(), count, direct.data(), y.data());
+        store_tile(y.data(), count, width_, out.y + first * width_);
+      });
+    });
+  }
+
+  void gradient(const LayerSaved<T>& saved, const LayerGradients<T>& out, Pool pool) const {
+    const int64_t events = shape_.events();
+    const Chunks chunks = Chunks::of(events);
+    Buffer<T> a(events * rows_), adjoint(events * rows_);
+    Sums<T> output_sums(chunks, output_.sums_size()), direct_sums(chunks, direct_.sums_size());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      output_sums.clear(chunk);
+      direct_sums.clear(chunk);
+      before_the_scan(chunks, chunk, saved, out.u, a.data(), adjoint.data(), output_sums.of(chunk), direct_sums.of(chunk));
+    });
+    run_back(a.data(), saved.final_gradient, adjoint.data(), out.initial, pool);
+    Sums<T> raw_sums(chunks, raw_.sums_size()), input_sums(chunks, input_.sums_size()), omega_sums(chunks, states_);
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      raw_sums.clear(chunk);
+      input_sums.clear(chunk);
+      omega_sums.clear(chunk);
+      after_the_scan(chunks, chunk, saved, adjoint.data(), out.u, out.dt, raw_sums.of(chunk), input_sums.of(chunk),
+                     omega_sums.of(chunk));
+    });
+    unpack<T, 2>(raw_sums.total(pool), raw_.padded(), 0, states_, {{out.W_w, width_}, {out.w, 1}}, pool);
+    input_.unpack_input(input_sums.total(pool), out, pool);
+    output_.unpack_output(output_sums.total(pool), out, pool);
+    unpack_direct(direct_sums.total(pool), out, pool);
+    if (out.omega != nullptr) std::memcpy(out.omega, omega_sums.total(pool), size_t(states_) * sizeof(T));
+  }
+
+ private:
+  Form<T> linear(int64_t outputs, const T* W, const T* constant, Layouts layouts) const {
+    const Columns<T, 2> weights{{{W, width_}, {constant, 1}}};
+    return Form<T>(Products::linear(layout_, 0, width_ + 1), outputs, weights, layouts);
+  }
+
+  Form<T> direct(Layouts layouts) const {
+    if (shape_.direct == Direct::kFull)
+      return symmetric_form<T>(layout_, width_, in_.W_D, true, in_.D, nullptr, layouts);
+    // The gradient needs the diagonal of D_k again.
+    return linear(width_, in_.W_D, in_.D, layouts == Layouts::kBack ? Layouts::kBoth : layouts);
+  }
+
+  // From raw parameters and the input to the recurrence's a and, in place of `input`, v.
+  void discretize(const Circumstances<T>& here, const T* raw, T* factor, T* input) const {
+    for (int64_t p = 0; p < states_; ++p) {
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const V dt = load(here.dt + k);
+        const auto point = discretization_.at(load(raw + p * kTile + k), dt);
+        set_factor(here, p, k, dt, point.modulus, factor);
+        T* v = input + p * kTile + k;
+        store(v, load(v) * point.gain);
+        if (shape_.oscillate) store(v + states_ * kTile, load(v + states_ * kTile) * point.gain);
+      }
+    }
+    if (in_.marks == nullptr) return;
+    for (int64_t p = 0; p < rows_; ++p)
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        T* v = input + p * kTile + k;
+        store(v, select<T>(load(here.absent + k) != V{}, V{}, load(v)));
+      }
+  }
+
+  void set_factor(const Circumstances<T>& here, int64_t p, int64_t k, V dt, V modulus, T* factor) const {
+    V real = modulus, imaginary = V{};
+    if (shape_.oscillate) {
+      const Turn<T> turned = turn(in_.omega[p] * dt);
+      real = modulus * turned.cosine;
+      imaginary = modulus * turned.sine;
+    }
+    if (in_.marks != nullptr) {
+      const Integers<T> absent = load(here.absent + k) != V{}, reset = load(here.reset + k) != V{};
+      real = select<T>(reset, V{}, select<T>(absent, all(T(1)), real));
+      imaginary = select<T>(reset | absent, V{}, imaginary);
+    }
+    store(factor + p * kTile + k, real);
+    if (shape_.oscillate) store(factor + (states_ + p) * kTile + k, imaginary);
+  }
+
+  // x_k = a_k x_{k-1} + x_k along every sequence.
+  void run(const T* a, const T* initial, T* x, bool reverse, Pool pool) const {
+    const Walk walk = Walk::along(shape_.length, reverse);
+    parallel(pool, shape_.batch, [&](int64_t n) {
+      const int64_t at = n * shape_.length * rows_;
+      if (shape_.oscillate) {
+        scan_halves(walk, states_, a + at, x + at, initial + n * rows_, x + at);
+      } else {
+        scan_real(walk, rows_, a + at, x + at, initial + n * rows_, x + at);
+      }
+    });
+  }
+
+  // λ_k = λ_k + ā_{k+1} λ_{k+1} along every sequence, from the gradient of the final state on.
+  void run_back(T* a, const T* final_gradient, T* adjoint, T* initial_gradient, Pool pool) const {
+    const Walk walk = Walk::along(shape_.length, !shape_.reverse);
+    const int64_t step = walk.step * rows_;
+    parallel(pool, shape_.batch, [&](int64_t n) {
+      T *a_n = a + n * shape_.length * rows_, *adjoint_n = adjoint + n * shape_.length * rows_;
+      Buffer<T> passed(rows_), factor(rows_);
+      std::memcpy(passed.data(), final_gradient + n * rows_, size_t(rows_) * sizeof(T));
+      for (int64_t p = 0; p < rows_; ++p) factor[p] = T(1);
+      if (shape_.oscillate)
+        for (int64_t p = states_; p < rows_; ++p) factor[p] = T(0);
+      int64_t at = walk.first * rows_;
+      for (int64_t k = 0; k < walk.count; ++k, at += step) {
+        if (shape_.oscillate) {
+          step_back_complex(factor.data(), passed.data(), adjoint_n + at);
+        } else {
+          step_back_real(factor.data(), passed.data(), adjoint_n + at);
+        }
+        std::memcpy(factor.data(), a_n + at, size_t(rows_) * sizeof(T));
+      }
+      T* initial = initial_gradient + n * rows_;
+      std::memset(initial, 0, size_t(rows_) * sizeof(T));
+      if (shape_.oscillate) {
+        step_back_complex(factor.data(), passed.data(), initial);
+      } else {
+        step_back_real(factor.data(), passed.data(), initial);
+      }
+    });
+  }
+
+  void step_back_real(const T* factor, T* passed, T* adjoint) const {
+    for (int64_t p = 0; p < rows_; ++p) adjoint[p] = passed[p] = adjoint[p] + factor[p] * passed[p];
+  }
+
+  void step_back_complex(const T* factor, T* passed, T* adjoint) const {
+    for (int64_t p = 0, q = states_; p < states_; ++p, ++q) {
+      const T real = adjoint[p] + factor[p] * passed[p] + factor[q] * passed[q];
+      const T imaginary = adjoint[q] + factor[p] * passed[q] - factor[q] * passed[p];
+      adjoint[p] = passed[p] = real;
+      adjoint[q] = passed[q] = imaginary;
+    }
+  }
+
+  // y += D_k u_k.
+  void pass_through(const T* rows, int64_t count, T* direct, T* y) const {
+    if (shape_.direct == Direct::kFull) return direct_.apply(rows, count, y);
+    diagonal(rows, count, direct);
+    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) store(y + n, load(y + n) + load(direct + n) * load(rows + n));
+  }
+
+  // The diagonal of D_k.
+  void diagonal(const T* rows, int64_t count, T* direct) const {
+    if (shape_.direct == Direct::kDiagonal) {
+      std::memset(direct, 0, size_t(width_ * kTile) * sizeof(T));
+      return direct_.apply(rows, count, direct);
+    }
+    for (int64_t h = 0; h < width_; ++h)
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) store(direct + h * kTile + k, all(in_.D[h]));
+  }
+
+  // From the gradient of y to that of u (through C_k and D_k) and of x at its own event; and a_k again.
+  void before_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, T* u_gradient, T* a, T* adjoint,
+                       T* output_sums, T* direct_sums) const {
+    const int64_t at_state = layout_.state_row() * kTile;
+    Buffer<T> rows(layout_.size()), back(layout_.size()), arriving(width_ * kTile), padded(output_.padded() * kTile);
+    Buffer<T> direct(width_ * kTile), weighted(width_ * kTile), factor(rows_ * kTile), work(output_.work_size());
+    rows.clear();
+    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+      load_input(in_.u + first * width_, count, width_, rows.data());
+      load_tile(saved.x + first * rows_, count, rows_, rows.data() + at_state);
+      load_tile(saved.y_gradient + first * width_, count, width_, arriving.data());
+      load_padded(saved.y_gradient + first * width_, count, width_, output_.padded(), padded.data());
+      back.clear();
+      output_.back(rows.data(), arriving.data(), padded.data(), count, back.data(), output_sums, work.data());
+      if (shape_.direct == Direct::kFull) {
+        direct_.back(rows.data(), arriving.data(), count, back.data());
+        direct_.gather_weights(rows.data(), padded.data(), count, direct_sums);
+      } else {
+        diagonal(rows.data(), count, direct.data());
+        for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) {
+          const V gradient = load(arriving.data() + n);
+          store(weighted.data() + n, gradient * load(rows.data() + n));
+          store(back.data() + n, load(back.data() + n) + gradient * load(direct.data() + n));
+        }
+        if (shape_.direct == Direct::kDiagonal) direct_.back(rows.data(), weighted.data(), count, back.data());
+        pad_tile(weighted.data(), width_, direct_.padded(), padded.data());
+        gather_direct(rows.data(), padded.data(), count, direct_sums);
+      }
+      store_tile(back.data(), count, width_, u_gradient + first * width_);
+      store_tile(back.data() + at_state, count, rows_, adjoint + first * rows_);
+      recompute_factor(saved, first, count, factor.data());
+      store_tile(factor.data(), count, rows_, a + first * rows_);
+    });
+  }
+
+  void gather_direct(const T* rows, const T* padded, int64_t count, T* sums) const {
+    if (shape_.direct == Direct::kDiagonal) return direct_.gather_weights(rows, padded, count, sums);
+    T* constant = sums + width_ * direct_.padded();  // a static D has the gradient of the product 1 · 1 alone
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t h = 0; h < direct_.padded(); ++h) constant[h] += padded[k * direct_.padded() + h];
+  }
+
+  void recompute_factor(const LayerSaved<T>& saved, int64_t first, int64_t count, T* factor) const {
+    const Circumstances<T> here(in_, first, count);
+    Buffer<T> raw(states_ * kTile);
+    load_tile(saved.raw + first * states_, count, states_, raw.data());
+    for (int64_t p = 0; p < states_; ++p)
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const V dt = load(here.dt + k);
+        set_factor(here, p, k, dt, discretization_.at(load(raw.data() + p * kTile + k), dt).modulus, factor);
+      }
+  }
+
+  // From the adjoint λ to the gradients of what made a_k and v_k.
+  void after_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, const T* adjoint, T* u_gradient,
+                      T* dt_gradient, T* raw_sums, T* input_sums, T* omega_sums) const {
+    Buffer<T> rows(layout_.size()), back(layout_.size()), raw(states_ * kTile), input(rows_ * kTile);
+    Buffer<T> lambda(rows_ * kTile), before(rows_ * kTile), earlier(rows_ * kTile), work(input_.work_size());
+    Buffer<T> padded((raw_.padded() > input_.padded() ? raw_.padded() : input_.padded()) * kTile);
+    rows.clear();
+    alignas(64) T gap[kTile];
+    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+      load_input(in_.u + first * width_, count, width_, rows.data());
+      back.clear();
+      load_tile(u_gradient + first * width_, count, width_, back.data());
+      load_tile(saved.raw + first * states_, count, states_, raw.data());
+      load_tile(saved.input + first * rows_, count, rows_, input.data());
+      load_tile(adjoint + first * rows_, count, rows_, lambda.data());
+      for (int64_t k = 0; k < count; ++k)
+        std::memcpy(earlier.data() + k * rows_, state_before(saved, first + k), size_t(rows_) * sizeof(T));
+      load_tile(earlier.data(), count, rows_, before.data());
+      discretize_back(Circumstances<T>(in_, first, count), lambda.data(), before.data(), raw.data(), input.data(), gap,
+                      omega_sums);
+      if (dt_gradient != nullptr) std::memcpy(dt_gradient + first, gap, size_t(count) * sizeof(T));
+      raw_.back(rows.data(), raw.data(), count, back.data());
+      pad_tile(raw.data(), states_, raw_.padded(), padded.data());
+      raw_.gather_weights(rows.data(), padded.data(), count, raw_sums);
+      pad_tile(input.data(), rows_, input_.padded(), padded.data());
+      input_.back(rows.data(), input.data(), padded.data(), count, back.data(), input_sums, work.data());
+      store_tile(back.data(), count, width_, u_gradient + first * width_);
+    });
+  }
+
+  const T* state_before(const LayerSaved<T>& saved, int64_t event) const {
+    const int64_t n = event / shape_.length, k = event % shape_.length;
+    if (k == (shape_.reverse ? shape_.length - 1 : 0)) return in_.initial + n * rows_;
+    return saved.x + (event + (shape_.reverse ? 1 : -1)) * rows_;
+  }
+
+  // In place of `raw` the gradient of w_k, in place of `input` that of B_k u_k + b; `gap` is the gradient of dt.
+  void discretize_back(const Circumstances<T>& here, const T* lambda, const T* before, T* raw, T* input, T* gap,
+                       T* omega_sums) const {
+    std::memset(gap, 0, kTile * sizeof(T));
+    const int64_t half = states_ * kTile;
+    for (int64_t p = 0; p < states_; ++p) {
+      V omega_gradient = {};
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const int64_t at = p * kTile + k;
+        const V dt = load(here.dt + k), w = load(raw + at), adjoint = load(lambda + at), drive = load(input + at);
+        const auto point = discretization_.at(w, dt);
+        V factor = adjoint * load(before + at), gain = adjoint * drive;  // gradients of a_k and g_k
+        V modulus = factor, angle = V{}, adjoint_imaginary = V{};
+        if (shape_.oscillate) {
+          adjoint_imaginary = load(lambda + half + at);
+          gain += adjoint_imaginary * load(input + half + at);
+          const V x = load(before + at), y = load(before + half + at);
+          const V real = adjoint * x + adjoint_imaginary * y, imaginary = adjoint_imaginary * x - adjoint * y;
+          const Turn<T> turned = turn(in_.omega[p] * dt);
+          modulus = real * turned.cosine + imaginary * turned.sine;
+          angle = (imaginary * turned.cosine - real * turned.sine) * point.modulus;
+        }
+        V drive_gradient = adjoint * point.gain, drive_imaginary = adjoint_imaginary * point.gain;
+        if (in_.marks != nullptr) {
+          const Integers<T> absent = load(here.absent + k) != V{}, fixed = absent | (load(here.reset + k) != V{});
+          modulus = select<T>(fixed, V{}, modulus);
+          angle = select<T>(fixed, V{}, angle);
+          gain = select<T>(absent, V{}, gain);
+          drive_gradient = select<T>(absent, V{}, drive_gradient);
+          drive_imaginary = select<T>(absent, V{}, drive_imaginary);
+        }
+        const V rate = modulus * point.slope + gain * point.gain_slope;
+        store(raw + at, discretization_.raw_gradient(point, w, rate));
+        store(input + at, drive_gradient);
+        if (shape_.oscillate) store(input + half + at, drive_imaginary);
+        store(gap + k, load(gap + k) - modulus * point.rate * point.modulus + angle * (shape_.oscillate ? in_.omega[p] : T(0)));
+        omega_gradient += angle * dt;
+      }
+      for (int lane = 0; lane < kLanes<T>; ++lane) omega_sums[p] += omega_gradient[lane];
+    }
+  }
+
+  void unpack_direct(const T* sums, const LayerGradients<T>& out, Pool pool) const {
+    if (shape_.direct == Direct::kFull) {
+      unpack_symmetric<T>(direct_, sums, width_, out.W_D, out.D, nullptr, pool);
+    } else {
+      unpack<T, 2>(sums, direct_.padded(), 0, width_, {{out.W_D, width_}, {out.D, 1}}, pool);
+    }
+  }
+
+  const LayerShape& shape_;
+  const LayerInputs<T>& in_;
+  const int64_t width_, states_, rows_;
+  const Layout layout_;
+  const Discretization<T> discretization_;
+  const Form<T> raw_;
+  const Map input_, output_;
+  const Form<T> direct_;
+};
+
+template <class T>
+void layer(const LayerShape& shape, const LayerInputs<T>& in, const LayerOutputs<T>& out, Pool pool) {
+  if (shape.rank > 0) return Layer<T, FactoredMap<T>>(shape, in, Layouts::kApply).forward(out, pool);
+  Layer<T, FullMap<T>>(shape, in, Layouts::kApply).forward(out, pool);
+}
+
+template <class T>
+void layer_gradient(const LayerShape& shape, const LayerInputs<T>& in, const LayerSaved<T>& saved,
+                    const LayerGradients<T>& out, Pool pool) {
+  if (shape.rank > 0) return Layer<T, FactoredMap<T>>(shape, in, Layouts::kBack).gradient(saved, out, pool);
+  Layer<T, FullMap<T>>(shape, in, Layouts::kBack).gradient(saved, out, pool);
+}
+
+}  // namespace s7::S7_ISA

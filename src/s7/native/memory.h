@@ -1,0 +1,45 @@
+// Memory that aligns with cache lines and is given back when it goes out of scope.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace s7::S7_ISA {
+
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t size) : size_(size) {
+    if (size == 0) return;
+    const size_t bytes = (size_t(size) * sizeof(T) + 63) / 64 * 64;
+    data_ = static_cast<T*>(std::aligned_alloc(64, bytes));
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  Buffer(Buffer&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::free(data_);
+    data_ = other.data_;
+    size_ = other.size_;
+    other.data_ = nullptr;
+    return *this;
+  }
+  ~Buffer() { std::free(data_); }
+
+  void clear() { std::memset(static_cast<void*>(data_), 0, size_t(size_) * sizeof(T)); }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T& operator[](int64_t n) { return data_[n]; }
+  const T& operator[](int64_t n) const { return data_[n]; }
+  int64_t size() const { return size_; }
+
+ private:
+  T* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace s7::S7_ISA

@@ -1,0 +1,334 @@
+// Forms that are linear in products of two rows: y_n = Σ_m M[m, n] · left_m · right_m, along a tile of events.
+//
+// B_k u_k is such a form in the products u_i u_j with i ≤ j (the symmetric half), C_k x_k in the products x_p u_j, and
+// with a row of ones beside them the linear parts are the products u_j · 1. A tile holds kTile events; its rows (u, one,
+// x) lie in a buffer with the events side by side, in the lanes of the vectors. The matrices B_k and C_k exist only
+// as sums in registers. All three directions are matrix products whose left side is made on the fly:
+//
+//     forward            y[n]       += Σ_m M[m, n] · z_m                    z_m = left_m · right_m
+//     gradient of rows   t_m         = Σ_n M[m, n] · g[n],   d left_m += t_m · right_m,   d right_m += t_m · left_m
+//     gradient of M      dM[m, n]   += Σ_events z_m · g[n]
+#pragma once
+
+#include <utility>
+
+#include "memory.h"
+#include "simd.h"
+
+namespace s7::S7_ISA {
+
+inline constexpr int kTile = 96;     // events; a multiple of every group below
+inline constexpr int kVectors = 3;   // vectors of events in a group: with kOutputs rows they fill the registers
+inline constexpr int kOutputs = kRegisters == 32 ? 8 : 4;
+inline constexpr int kSpread = 4;    // products with the same left row that the gradient of rows takes at once
+inline constexpr int kProducts = 96; // products made at a time
+
+template <class T>
+inline constexpr int kGroup = kVectors * kLanes<T>;
+
+// Products left · right with right = first, first + 1, …
+struct Run {
+  int32_t left, first, count;
+};
+
+// Where the two factors of a product lie in the buffer of rows.
+struct Pair {
+  int32_t left, right;
+};
+
+// The rows of a tile: the input, one, the state, and products of factors where the form has them. After each of the three
+// parts come three rows that runs may touch past their end.
+struct Layout {
+  int64_t width, state, rank;
+
+  int64_t one() const { return width; }
+  int64_t state_row() const { return width + 4; }
+  int64_t factor_row() const { return state_row() + state + 3; }
+  int64_t rows() const { return factor_row() + (rank > 0 ? rank + 3 : 0); }
+  int64_t size() const { return rows() * kTile; }
+};
+
+// Which products a form is made of.
+class Products {
+ public:
+  // u_i · u_j for i ≤ j; and if `affine` then 1 · u_j and 1 · 1.
+  static Products symmetric(const Layout& layout, bool affine) {
+    Products products(layout.width + affine);
+    for (int64_t i = 0; i < layout.width; ++i) products.add(i, i, layout.width - i);
+    if (affine) products.add(layout.one(), 0, layout.width + 1);
+    return products.finish();
+  }
+
+  // x_p · u_j; and if `affine` then 1 · x_p.
+  static Products bilinear(const Layout& layout, bool affine) {
+    Products products(layout.state + affine);
+    for (int64_t p = 0; p < layout.state; ++p) products.add(layout.state_row() + p, 0, layout.width);
+    if (affine) products.add(layout.one(), layout.state_row(), layout.state);
+    return products.finish();
+  }
+
+  // 1 · row for `count` rows from `first` on, and if `rank` is not zero for the products of factors.
+  static Products linear(const Layout& layout, int64_t first, int64_t count, int64_t rank = 0) {
+    Products products(rank > 0 ? 2 : 1);
+    products.add(layout.one(), first, count);
+    if (rank > 0) products.add(layout.one(), layout.factor_row(), rank);
+    return products.finish();
+  }
+
+  const Buffer<Run>& runs() const { return runs_; }
+  const Buffer<Pair>& pairs() const { return pairs_; }
+  int64_t count() const { return count_; }
+  int64_t spread() const { return spread_; }  // products when every run is filled up to a multiple of kSpread
+
+ private:
+  explicit Products(int64_t runs) : runs_(runs) {}
+
+  void add(int64_t left, int64_t first, int64_t count) {
+    runs_[filled_++] = {int32_t(left), int32_t(first), int32_t(count)};
+    count_ += count;
+    spread_ += (count + kSpread - 1) / kSpread * kSpread;
+  }
+
+  Products finish() {
+    pairs_ = Buffer<Pair>(count_);
+    int64_t m = 0;
+    for (int64_t r = 0; r < runs_.size(); ++r)
+      for (int32_t n = 0; n < runs_[r].count; ++n) pairs_[m++] = {runs_[r].left * kTile, (runs_[r].first + n) * kTile};
+    return std::move(*this);
+  }
+
+  Buffer<Run> runs_;
+  Buffer<Pair> pairs_;
+  int64_t filled_ = 0, count_ = 0, spread_ = 0;
+};
+
+// y[r][group] += Σ_m weights[m][r] · z_m. The first rows to be computed make z from its factors and keep it.
+template <class T, int kRows, bool kMake>
+inline void accumulate(const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z, T* y) {
+  using V = Vector<T>;
+  V sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = load(y + r * kTile + v * kLanes<T>);
+  for (int64_t m = 0; m < count; ++m) {
+    V product[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kMake) {
+        product[v] = load(rows + pairs[m].left + v * kLanes<T>) * load(rows + pairs[m].right + v * kLanes<T>);
+        store(z + m * kGroup<T> + v * kLanes<T>, product[v]);
+      } else {
+        product[v] = load(z + m * kGroup<T> + v * kLanes<T>);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const V weight = all(weights[m * kRows + r]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += weight * product[v];
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) store(y + r * kTile + v * kLanes<T>, sum[r][v]);
+}
+
+template <class T, bool kMake>
+inline void accumulate_rows(int64_t outputs, const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z,
+                            T* y) {
+  switch (outputs) {
+    case 1: return accumulate<T, 1, kMake>(weights, rows, pairs, count, z, y);
+    case 2: return accumulate<T, 2, kMake>(weights, rows, pairs, count, z, y);
+    case 3: return accumulate<T, 3, kMake>(weights, rows, pairs, count, z, y);
+    case 4: return accumulate<T, 4, kMake>(weights, rows, pairs, count, z, y);
+    case 5: if constexpr (kOutputs > 4) return accumulate<T, 5, kMake>(weights, rows, pairs, count, z, y); break;
+    case 6: if constexpr (kOutputs > 4) return accumulate<T, 6, kMake>(weights, rows, pairs, count, z, y); break;
+    case 7: if constexpr (kOutputs > 4) return accumulate<T, 7, kMake>(weights, rows, pairs, count, z, y); break;
+    case 8: if constexpr (kOutputs > 4) return accumulate<T, 8, kMake>(weights, rows, pairs, count, z, y); break;
+  }
+}
+
+// t = Σ_n weights[n] · g[n] for kSpread products of one left row, spread at once over the gradients of both factors.
+template <class T>
+inline void spread(const T* weights, const T* g, int64_t outputs, const T* left, const T* right, T* left_gradient,
+                   T* right_gradient) {
+  using V = Vector<T>;
+  V t[kSpread][kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    const V gradient = load(g + v * kLanes<T>);
+    for (int s = 0; s < kSpread; ++s) t[s][v] = weights[s] * gradient;
+  }
+  for (int64_t n = 1; n < outputs; ++n) {
+    V gradient[kVectors];
+    for (int v = 0; v < kVectors; ++v) gradient[v] = load(g + n * kTile + v * kLanes<T>);
+    for (int s = 0; s < kSpread; ++s) {
+      const V weight = all(weights[n * kSpread + s]);
+      for (int v = 0; v < kVectors; ++v) t[s][v] += weight * gradient[v];
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t at = v * kLanes<T>;
+    const V factor = load(left + at);
+    V sum = t[0][v] * load(right + at);
+    for (int s = 1; s < kSpread; ++s) sum += t[s][v] * load(right + s * kTile + at);
+    for (int s = 0; s < kSpread; ++s) {
+      T* place = right_gradient + s * kTile + at;
+      store(place, load(place) + t[s][v] * factor);
+    }
+    // Last: left and right are one row where a number is multiplied by itself.
+    store(left_gradient + at, load(left_gradient + at) + sum);
+  }
+}
+
+// sums[m][columns] += Σ_events z[m][event] · g[event][columns], for kRows products and kColumns vectors of outputs.
+template <class T, int kRows, int kColumns>
+inline void gather(const T* z, const T* g, int64_t events, int64_t g_stride, T* sums, int64_t sums_stride) {
+  using V = Vector<T>;
+  V sum[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c) sum[r][c] = load(sums + r * sums_stride + c * kLanes<T>);
+  for (int64_t k = 0; k < events; ++k) {
+    V gradient[kColumns];
+    for (int c = 0; c < kColumns; ++c) gradient[c] = load(g + k * g_stride + c * kLanes<T>);
+    for (int r = 0; r < kRows; ++r) {
+      const V product = all(z[r * kTile + k]);
+      for (int c = 0; c < kColumns; ++c) sum[r][c] += product * gradient[c];
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c) store(sums + r * sums_stride + c * kLanes<T>, sum[r][c]);
+}
+
+inline constexpr int kGathered = 12;  // products gathered at a time: with 1, 2 or 3 columns, 12, 6 or 4 at once
+
+template <class T>
+inline void gather_all(const T* z, const T* g, int64_t events, int64_t columns, T* sums) {
+  const int64_t stride = columns * kLanes<T>;
+  int64_t c = 0;
+  while (c < columns) {
+    const int64_t left = columns - c, at = c * kLanes<T>;
+    if (left == 1) {
+      gather<T, 12, 1>(z, g + at, events, stride, sums + at, stride);
+      c += 1;
+    } else if (left == 2 || left == 4) {
+      for (int r = 0; r < kGathered; r += 6)
+        gather<T, 6, 2>(z + r * kTile, g + at, events, stride, sums + r * stride + at, stride);
+      c += 2;
+    } else {
+      for (int r = 0; r < kGathered; r += 4)
+        gather<T, 4, 3>(z + r * kTile, g + at, events, stride, sums + r * stride + at, stride);
+      c += 3;
+    }
+  }
+}
+
+// Which of the two layouts of its weights a form needs: `apply` reads one, `back` the other.
+enum class Layouts { kApply, kBack, kBoth };
+
+// A form with its weights laid out. `weight(m, n)` gives them: product m, output n.
+template <class T>
+class Form {
+ public:
+  template <class F>
+  Form(Products products, int64_t outputs, F weight, Layouts layouts)
+      : products_(std::move(products)), outputs_(outputs) {
+    pack(weight, layouts);
+  }
+
+  Form(Products products, int64_t outputs) : products_(std::move(products)), outputs_(outputs) {}
+
+  template <class F>
+  void pack(F weight, Layouts layouts) {
+    if (layouts != Layouts::kBack) pack_forward(weight);
+    if (layouts != Layouts::kApply) pack_backward(weight);
+  }
+
+  // y[n] += form(rows), for the groups of events that hold anything.
+  void apply(const T* rows, int64_t events, T* y) const {
+    alignas(64) T z[kProducts * kGroup<T>];
+    const Pair* pairs = products_.pairs().data();
+    for (int64_t m = 0; m < products_.count(); m += kProducts) {
+      const int64_t count = products_.count() - m < kProducts ? products_.count() - m : kProducts;
+      for (int64_t k = 0; k < events; k += kGroup<T>) {
+        for (int64_t n = 0; n < outputs_; n += kOutputs) {
+          const int64_t wide = outputs_ - n < kOutputs ? outputs_ - n : kOutputs;
+          const T* weights = forward_.data() + n * products_.count() + m * wide;
+          T* to = y + n * kTile + k;
+          if (n == 0) {
+            accumulate_rows<T, true>(wide, weights, rows + k, pairs + m, count, z, to);
+          } else {
+            accumulate_rows<T, false>(wide, weights, rows + k, pairs + m, count, z, to);
+          }
+        }
+      }
+    }
+  }
+
+  // gradient[rows] += what g[n] sends back to the factors.
+  void back(const T* rows, const T* g, int64_t events, T* gradient) const {
+    const T* weights = backward_.data();
+    for (int64_t r = 0; r < products_.runs().size(); ++r) {
+      const Run run = products_.runs()[r];
+      const int64_t left = int64_t(run.left) * kTile;
+      for (int64_t s = 0; s < run.count; s += kSpread, weights += kSpread * outputs_) {
+        const int64_t right = (run.first + s) * kTile;
+        for (int64_t k = 0; k < events; k += kGroup<T>)
+          spread(weights, g + k, outputs_, rows + left + k, rows + right + k, gradient + left + k,
+                 gradient + right + k);
+      }
+    }
+  }
+
+  // Columns of a row of `sums`, and how many numbers they are: outputs filled up to whole vectors.
+  int64_t columns() const { return (outputs_ + kLanes<T> - 1) / kLanes<T>; }
+  int64_t padded() const { return columns() * kLanes<T>; }
+  int64_t sums_size() const { return (products_.count() + kGathered - 1) / kGathered * kGathered * padded(); }
+
+  // sums[m][n] += Σ z_m · g[event][n]. Here g has the events one after another, each `padded()` numbers.
+  void gather_weights(const T* rows, const T* g, int64_t events, T* sums) const {
+    alignas(64) T z[kGathered * kTile];
+    const Pair* pairs = products_.pairs().data();
+    for (int64_t m = 0; m < products_.count(); m += kGathered) {
+      for (int64_t q = 0; q < kGathered; ++q) {
+        T* to = z + q * kTile;
+        if (m + q < products_.count()) {
+          const T *left = rows + pairs[m + q].left, *right = rows + pairs[m + q].right;
+          for (int64_t k = 0; k < events; k += kLanes<T>) store(to + k, load(left + k) * load(right + k));
+        } else {
+          std::memset(to, 0, kTile * sizeof(T));
+        }
+      }
+      gather_all(z, g, events, columns(), sums + m * padded());
+    }
+  }
+
+  int64_t outputs() const { return outputs_; }
+  const Products& products() const { return products_; }
+
+ private:
+  template <class F>
+  void pack_forward(F weight) {
+    forward_ = Buffer<T>(products_.count() * outputs_);
+    T* to = forward_.data();
+    for (int64_t first = 0; first < outputs_; first += kOutputs) {
+      const int64_t last = first + kOutputs < outputs_ ? first + kOutputs : outputs_;
+      for (int64_t m = 0; m < products_.count(); ++m)
+        for (int64_t n = first; n < last; ++n) *to++ = weight(m, n);
+    }
+  }
+
+  template <class F>
+  void pack_backward(F weight) {
+    backward_ = Buffer<T>(products_.spread() * outputs_);
+    T* to = backward_.data();
+    int64_t m = 0;
+    for (int64_t r = 0; r < products_.runs().size(); ++r) {
+      const int64_t count = products_.runs()[r].count;
+      for (int64_t s = 0; s < count; s += kSpread)
+        for (int64_t n = 0; n < outputs_; ++n)
+          for (int64_t q = s; q < s + kSpread; ++q) *to++ = q < count ? weight(m + q, n) : T(0);
+      m += count;
+    }
+  }
+
+  Products products_;
+  int64_t outputs_;
+  Buffer<T> forward_, backward_;
+};
+
+}  // namespace s7::S7_ISA

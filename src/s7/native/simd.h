@@ -1,0 +1,214 @@
+// Vectors of the width this file is compiled for, and the few functions on them that the kernels need.
+//
+// Everything is written with the vector extensions of GCC and Clang, so one source serves AVX-512, AVX2, SSE2 and
+// NEON: the compiler's flags decide, and `S7_ISA` names the namespace so that several builds live in one library.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace s7::S7_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+inline constexpr int kRegisters = 32;
+#elif defined(__AVX__)
+inline constexpr int kVectorBytes = 32;
+inline constexpr int kRegisters = 16;
+#else
+inline constexpr int kVectorBytes = 16;
+#if defined(__aarch64__)
+inline constexpr int kRegisters = 32;
+#else
+inline constexpr int kRegisters = 16;
+#endif
+#endif
+
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t integers __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t integers __attribute__((vector_size(kVectorBytes)));
+};
+
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+using Integers = typename VectorOf<T>::integers;
+template <class T>
+inline constexpr int kLanes = kVectorBytes / int(sizeof(T));
+
+template <class T>
+inline Vector<T> load(const T* from) {
+  Vector<T> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+template <class T>
+inline void store(T* to, Vector<T> v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+template <class T>
+inline Vector<T> all(T value) {
+  return value - Vector<T>{};
+}
+
+template <class T>
+inline Vector<T> select(Integers<T> where, Vector<T> yes, Vector<T> no) {
+  return where ? yes : no;
+}
+
+// A function of one number on each lane, for what is rare or has no fast form.
+template <class T, class F>
+inline Vector<T> each(Vector<T> x, F f) {
+  for (int n = 0; n < kLanes<T>; ++n) x[n] = f(x[n]);
+  return x;
+}
+
+template <class T>
+inline Vector<T> root(Vector<T> x) {
+  return each<T>(x, [](T q) { return std::sqrt(q); });
+}
+
+template <class T>
+struct Exponential {
+  Vector<T> value;   // exp(x)
+  Vector<T> beyond;  // exp(x) - 1, without cancellation
+};
+
+// For x ≤ 0, where the kernels need it. With n = round(x / ln 2) and f = x - n ln 2, exp(x) = 2^n exp(f).
+inline Exponential<float> exponential(Vector<float> x) {
+  using V = Vector<float>;
+  using I = Integers<float>;
+  const V lowest = all<float>(-87.0f);
+  const I vanishes = x < lowest;
+  const V bounded = select<float>(vanishes, lowest, x);
+  const V magic = all<float>(12582912.0f);  // 1.5·2²³: adding it rounds to an integer, in the last bits
+  const V shifted = bounded * 1.44269504f + magic;
+  const V n = shifted - magic;
+  const V f = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first exact in products
+  // exp(f) - 1 by its Taylor series: |f| ≤ 0.35, so the first term left out is below 1e-8.
+  V series = all<float>(1.0f / 5040);
+  series = series * f + 1.0f / 720;
+  series = series * f + 1.0f / 120;
+  series = series * f + 1.0f / 24;
+  series = series * f + 1.0f / 6;
+  series = series * f + 0.5f;
+  series = series * f * f + f;
+  typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));  // unsigned: those of NaN may wrap around
+  Bits bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 127u) << 23;
+  V power;
+  std::memcpy(&power, &bits, sizeof power);
+  const V value = power * series + power;
+  const V beyond = power * series + (power - 1.0f);
+  return {select<float>(vanishes, V{}, value), select<float>(vanishes, all<float>(-1.0f), beyond)};
+}
+
+inline Exponential<double> exponential(Vector<double> x) {
+  return {each<double>(x, [](double q) { return std::exp(q); }),
+          each<double>(x, [](double q) { return std::expm1(q); })};
+}
+
+template <class T>
+struct Turn {
+  Vector<T> cosine, sine;
+};
+
+inline Turn<double> turn(Vector<double> angle) {
+  return {each<double>(angle, [](double q) { return std::cos(q); }),
+          each<double>(angle, [](double q) { return std::sin(q); })};
+}
+
+inline Turn<float> turn(Vector<float> angle) {
+  using V = Vector<float>;
+  using I = Integers<float>;
+  // Beyond this the subtraction below loses digits; the C library knows how to go on.
+  for (int n = 0; n < kLanes<float>; ++n) {
+    if (!(std::fabs(angle[n]) < 8192.0f)) {
+      return {each<float>(angle, [](float q) { return std::cos(q); }),
+              each<float>(angle, [](float q) { return std::sin(q); })};
+    }
+  }
+  const V magic = all<float>(12582912.0f);
+  const V shifted = angle * 0.636619772f + magic;
+  const V n = shifted - magic;
+  // π/2 in three parts, the first two exact in products with n < 2¹³.
+  const V f = ((angle - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.549789948768648e-8f;
+  const V q = f * f;
+  V sine = all<float>(2.7557319e-6f);
+  sine = sine * q - 1.9841270e-4f;
+  sine = sine * q + 8.3333333e-3f;
+  sine = sine * q - 1.6666667e-1f;
+  sine = sine * q * f + f;
+  V cosine = all<float>(2.4801587e-5f);
+  cosine = cosine * q - 1.3888889e-3f;
+  cosine = cosine * q + 4.1666667e-2f;
+  cosine = cosine * q - 0.5f;
+  cosine = cosine * q + 1.0f;
+  I quarter;
+  std::memcpy(&quarter, &shifted, sizeof quarter);
+  const I swapped = (quarter & 1) != 0;
+  const V c = select<float>(swapped, sine, cosine), s = select<float>(swapped, cosine, sine);
+  return {select<float>(((quarter + 1) & 2) != 0, -c, c), select<float>((quarter & 2) != 0, -s, s)};
+}
+
+#if defined(__clang__)
+#define S7_SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define S7_SHUFFLE(x, y, ...) __builtin_shuffle(x, y, Order{__VA_ARGS__})
+#endif
+
+// The block of 4 × 4 numbers at `from`, transposed. (Blocks of 8 × 8 were slower with AVX2.)
+inline void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  typedef float Row __attribute__((vector_size(16)));
+  typedef int32_t Order __attribute__((vector_size(16)));
+  Row r[4], s[4];
+  for (int n = 0; n < 4; ++n) std::memcpy(&r[n], from + n * from_stride, sizeof(Row));
+  for (int n = 0; n < 4; n += 2) {
+    s[n] = S7_SHUFFLE(r[n], r[n + 1], 0, 4, 1, 5);
+    s[n + 1] = S7_SHUFFLE(r[n], r[n + 1], 2, 6, 3, 7);
+  }
+  for (int n = 0; n < 2; ++n) {
+    r[2 * n] = S7_SHUFFLE(s[n], s[n + 2], 0, 1, 4, 5);
+    r[2 * n + 1] = S7_SHUFFLE(s[n], s[n + 2], 2, 3, 6, 7);
+  }
+  for (int n = 0; n < 4; ++n) std::memcpy(to + n * to_stride, &r[n], sizeof(Row));
+}
+
+inline void transpose_block(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+}
+
+#undef S7_SHUFFLE
+
+// to[j][i] = from[i][j] for i < rows, j < columns. Blocks at the edges overlap their neighbours: the same numbers again.
+template <class T>
+inline void transpose(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to, int64_t to_stride) {
+  constexpr int64_t kSize = 4;
+  if (rows < kSize || columns < kSize) {
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
+    return;
+  }
+  for (int64_t j = 0; j < columns; j += kSize) {
+    if (j > columns - kSize) j = columns - kSize;
+    for (int64_t i = 0; i < rows; i += kSize) {
+      if (i > rows - kSize) i = rows - kSize;
+      transpose_block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+    }
+  }
+}
+
+}  // namespace s7::S7_ISA

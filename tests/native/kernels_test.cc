@@ -1,0 +1,1018 @@
+// The native kernels against plain loops, for every instruction set this processor has: `make sanitize`.
+//
+// The loops are written from the formulas alone, in long double. Gradients are compared with differences of the plain
+// loss along random directions. Every array is an allocation of exactly its size, full of NaN before a kernel fills it,
+// so AddressSanitizer sees each step outside, and what a kernel forgets to write does not pass.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+#include "pool.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+// Memory that no one has written yet is NaN: a kernel that reads it gives it away.
+extern "C" const char* __asan_default_options() {
+  return "malloc_fill_byte=255:max_malloc_fill_size=1073741824:detect_stack_use_after_return=1";
+}
+#endif
+
+namespace s7 {
+
+#define S7_DECLARE(isa)                        \
+  namespace isa {                              \
+  extern const Kernels<float>* const kSingle;  \
+  extern const Kernels<double>* const kDouble; \
+  }
+S7_DECLARE(baseline)
+S7_DECLARE(wide)  // the vectors of AVX-512 without its instructions: its tails, on any processor
+S7_DECLARE(avx2)
+S7_DECLARE(avx512)
+#undef S7_DECLARE
+
+namespace {
+
+// Checks --------------------------------------------------------------------------------------------------------------
+
+int passed = 0, failed = 0;
+
+void check(bool holds, const std::string& what) {
+  ++(holds ? passed : failed);
+  if (!holds && failed <= 20) std::printf("FAILED: %s\n", what.c_str());
+}
+
+// The largest difference, relative to the largest number if that is above one.
+template <class T, class U>
+void check_close(const std::vector<T>& got, const std::vector<U>& wanted, double tolerance, const std::string& what) {
+  double largest = 1, difference = got.size() == wanted.size() ? 0 : INFINITY;
+  for (size_t n = 0; n < wanted.size() && n < got.size(); ++n) {
+    const double off = std::fabs(double(got[n]) - double(wanted[n]));
+    if (!(off <= difference)) difference = off;  // NaN too, and it stays
+    largest = std::max(largest, std::fabs(double(wanted[n])));
+  }
+  char off_by[32];
+  std::snprintf(off_by, sizeof off_by, "%.2g", difference / largest);
+  check(difference <= tolerance * largest, what + " is off by " + off_by);
+}
+
+// Not operator==: the bits count, and NaN is a value like others.
+template <class T>
+bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
+  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
+}
+
+// Numbers -------------------------------------------------------------------------------------------------------------
+
+using Real = long double;  // of the plain loops
+static_assert(std::numeric_limits<Real>::digits > 60, "differences need more digits than a double has");
+
+std::mt19937 generator(7);
+
+double uniform(double low, double high) {
+  return low + (high - low) * (double(generator()) / double(std::mt19937::max()));
+}
+
+int64_t one_of(const std::vector<int64_t>& choices) { return choices[generator() % choices.size()]; }
+
+// Between -scale and scale; float has all of them, so both precisions compute with the same inputs.
+std::vector<double> numbers(int64_t count, double scale = 1) {
+  std::vector<double> drawn(count);
+  for (double& number : drawn) number = float(uniform(-scale, scale));
+  return drawn;
+}
+
+template <class T, class U>
+std::vector<T> as(const std::vector<U>& from) {
+  return std::vector<T>(from.begin(), from.end());
+}
+
+template <class T>
+std::vector<T> unwritten(size_t count) {
+  return std::vector<T>(count, std::numeric_limits<T>::quiet_NaN());
+}
+
+template <class T>
+T* pointer(std::vector<T>& array) {
+  return array.empty() ? nullptr : array.data();
+}
+template <class T>
+const T* pointer(const std::vector<T>& array) {
+  return array.empty() ? nullptr : array.data();
+}
+
+// Instruction sets and pools ------------------------------------------------------------------------------------------
+
+struct InstructionSet {
+  const char* name;
+  bool supported;
+  const Kernels<float>* single_precision;
+  const Kernels<double>* double_precision;
+
+  template <class T>
+  const Kernels<T>& kernels() const {
+    if constexpr (sizeof(T) == sizeof(float)) return *single_precision;
+    else return *double_precision;
+  }
+};
+
+const std::vector<InstructionSet>& all_sets() {
+  static const std::vector<InstructionSet> sets = {
+#if defined(__x86_64__)
+      {"avx512",
+       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("fma"),
+       avx512::kSingle, avx512::kDouble},
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), avx2::kSingle, avx2::kDouble},
+#endif
+      {"baseline", true, baseline::kSingle, baseline::kDouble},
+      {"wide", true, wide::kSingle, wide::kDouble},
+  };
+  return sets;
+}
+
+std::vector<InstructionSet> usable_sets() {
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet& set : all_sets())
+    if (set.supported) sets.push_back(set);
+  return sets;
+}
+
+// A plain loop: what the others must agree with.
+const Pool kSerial = {nullptr, [](void*, int64_t count, void (*task)(void*, int64_t), void* context) {
+                        for (int64_t n = 0; n < count; ++n) task(context, n);
+                      }};
+
+// A pool for the kernels from anything that has `threads` and `schedule(function)`.
+template <class P>
+Pool pool_of(P& pool) {
+  return {&pool, [](void* handle, int64_t count, void (*task)(void*, int64_t), void* context) {
+            P& pool = *static_cast<P*>(handle);
+            for_each([&](auto function) { pool.schedule(function); }, pool.threads, count, task, context);
+          }};
+}
+
+struct Alone {
+  int64_t threads = 1;
+  void schedule(const std::function<void()>&) { check(false, "a pool of one thread was asked for help"); }
+};
+
+class Threads {
+ public:
+  explicit Threads(int64_t count) : threads(count) {
+    for (int64_t n = 0; n < count; ++n) workers_.emplace_back([this] { work(); });
+  }
+  ~Threads() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  void schedule(std::function<void()> function) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      waiting_.push_back(std::move(function));
+    }
+    changed_.notify_one();
+  }
+
+  const int64_t threads;
+
+ private:
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const std::function<void()> function = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      function();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  bool closing_ = false;
+  std::vector<std::thread> workers_;
+};
+
+// Its threads are busy with something else until long after the call.
+struct Saturated {
+  int64_t threads = 4;
+  std::vector<std::function<void()>> waiting;
+  void schedule(std::function<void()> function) { waiting.push_back(std::move(function)); }
+};
+
+// It takes one helper, and has no memory for the next.
+struct Exhausted : Saturated {
+  void schedule(std::function<void()> function) {
+    if (!waiting.empty()) throw std::bad_alloc();
+    waiting.push_back(std::move(function));
+  }
+};
+
+// The layer -----------------------------------------------------------------------------------------------------------
+
+// Those a layer does not have are empty.
+template <class T>
+struct LayerArrays {
+  std::vector<T> u, dt, marks, initial, w, W_w, omega, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
+};
+
+template <class T>
+struct Named {
+  const char* name;
+  std::vector<T> LayerArrays<T>::*array;
+};
+
+// All that have a gradient.
+template <class T>
+const Named<T> kDifferentiable[] = {
+    {"u", &LayerArrays<T>::u},     {"dt", &LayerArrays<T>::dt},       {"initial", &LayerArrays<T>::initial},
+    {"w", &LayerArrays<T>::w},     {"W_w", &LayerArrays<T>::W_w},     {"omega", &LayerArrays<T>::omega},
+    {"B", &LayerArrays<T>::B},     {"W_B", &LayerArrays<T>::W_B},     {"b", &LayerArrays<T>::b},
+    {"C", &LayerArrays<T>::C},     {"W_C", &LayerArrays<T>::W_C},     {"D", &LayerArrays<T>::D},
+    {"W_D", &LayerArrays<T>::W_D}, {"V1", &LayerArrays<T>::V1},       {"V2", &LayerArrays<T>::V2},
+    {"V3", &LayerArrays<T>::V3},   {"U1", &LayerArrays<T>::U1},       {"U2", &LayerArrays<T>::U2},
+    {"U3", &LayerArrays<T>::U3},
+};
+
+template <class T, class U>
+LayerArrays<T> as(const LayerArrays<U>& from) {
+  LayerArrays<T> to;
+  to.marks = as<T>(from.marks);
+  for (size_t n = 0; n < std::size(kDifferentiable<T>); ++n)
+    to.*kDifferentiable<T>[n].array = as<T>(from.*kDifferentiable<U>[n].array);
+  return to;
+}
+
+struct LayerProblem {
+  LayerShape shape;
+  LayerArrays<double> in;
+  std::vector<double> y_gradient, final_gradient;
+
+  std::string name() const {
+    const auto number = [](auto n) { return std::to_string(int64_t(n)); };
+    return "layer batch=" + number(shape.batch) + " length=" + number(shape.length) + " width=" + number(shape.width) +
+           " state=" + number(shape.state) + " gain=" + number(shape.gain) + " direct=" + number(shape.direct) +
+           " rank=" + number(shape.rank) + (shape.oscillate ? " oscillating" : "") + (shape.reverse ? " reverse" : "") + (in.dt.empty() ? "" : " dt") +
+           (in.marks.empty() ? "" : " marks");
+  }
+};
+
+struct Options {
+  bool oscillate, reverse, timed, marked;
+  Gain gain;
+  Direct direct;
+  int64_t rank = 0;
+};
+
+std::vector<Options> all_options() {
+  std::vector<Options> options;
+  for (int flags = 0; flags < 16; ++flags)
+    for (const Gain gain : {Gain::kNone, Gain::kRate, Gain::kVariance})
+      for (const Direct direct : {Direct::kStatic, Direct::kDiagonal, Direct::kFull})
+        for (const int64_t rank : {int64_t(0), one_of({1, 2, 3, 5, 13})})
+          options.push_back({(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank});
+  return options;
+}
+
+Options any_options() {
+  static const std::vector<Options> options = all_options();
+  return options[generator() % options.size()];
+}
+
+LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length, int64_t width, int64_t state) {
+  LayerProblem problem;
+  LayerShape& shape = problem.shape;
+  // b keeps the rate off 2, where the gain of variance has an infinite slope.
+  shape = {batch,        length,         width, state, options.oscillate, options.reverse,
+           options.gain, options.direct, 0.75,  0.625, options.rank};
+  const int64_t events = shape.events(), rows = shape.rows(), entries = options.direct == Direct::kFull ? width : 1;
+  const double scale = 1 / std::sqrt(double(width));
+  LayerArrays<double>& in = problem.in;
+  in.u = numbers(events * width);
+  if (options.timed) {
+    in.dt = numbers(events);
+    // Mostly gaps around one; some are none at all, and some so long that nothing is left in single precision.
+    for (double& dt : in.dt) dt = generator() % 8 == 0 ? double(one_of({0, 500})) : dt + 1;
+  }
+  if (options.marked) {
+    in.marks.resize(events);
+    for (double& mark : in.marks) mark = double(one_of({0, 0, 0, 0, 0, 0, kAbsent, kAbsent, kReset, kAbsent + kReset}));
+  }
+  in.initial = numbers(batch * rows);
+  in.w = numbers(state, 2);
+  in.W_w = numbers(state * width, scale);
+  if (options.oscillate) in.omega = numbers(state, 3);
+  in.B = numbers(rows * width, scale);
+  in.b = numbers(rows);
+  in.C = numbers(width * rows, 1 / std::sqrt(double(rows)));
+  if (options.rank == 0) {
+    in.W_B = numbers(rows * width * width, scale);
+    in.W_C = numbers(width * rows * width, 1 / std::sqrt(double(rows)));
+  } else {
+    in.V1 = numbers(options.rank * width);
+    in.V2 = numbers(options.rank * width, scale);
+    in.V3 = numbers(rows * options.rank);
+    in.U1 = numbers(options.rank * rows, 1 / std::sqrt(double(rows)));
+    in.U2 = numbers(options.rank * width, scale);
+    in.U3 = numbers(width * options.rank);
+  }
+  in.D = numbers(width * entries);
+  if (options.direct != Direct::kStatic) in.W_D = numbers(width * entries * width, scale);
+  problem.y_gradient = numbers(events * width);
+  problem.final_gradient = numbers(batch * rows);
+  return problem;
+}
+
+template <class T>
+struct LayerResults {
+  std::vector<T> y, x, raw, input;
+};
+
+struct Discretized {
+  std::complex<Real> a;
+  Real gain;
+};
+
+Discretized discretize(const LayerShape& shape, bool timed, Real w, Real omega, Real dt) {
+  const Real rate = 1 / (shape.a * w * w + shape.b);
+  const bool euler = !timed && !shape.oscillate;
+  Discretized at = {euler ? 1 - rate : std::exp(-rate * dt) * std::polar(Real(1), omega * dt), 1};
+  if (shape.gain == Gain::kRate) at.gain = rate;
+  if (shape.gain == Gain::kVariance)
+    at.gain = std::sqrt(std::max(Real(0), euler ? rate * (2 - rate) : -std::expm1(-2 * rate)));
+  return at;
+}
+
+Real inner(const Real* one, const Real* other, int64_t count) {
+  Real sum = 0;
+  for (int64_t n = 0; n < count; ++n) sum += one[n] * other[n];
+  return sum;
+}
+
+LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>& in) {
+  const int64_t length = shape.length, width = shape.width, state = shape.state, rows = shape.rows();
+  LayerResults<Real> out;
+  for (auto* array : {&out.input, &out.x}) array->resize(shape.events() * rows);
+  out.y.resize(shape.events() * width);
+  out.raw.resize(shape.events() * state);
+  std::vector<std::complex<Real>> x(state);
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    const Real* initial = &in.initial[n * rows];
+    for (int64_t p = 0; p < state; ++p) x[p] = {initial[p], shape.oscillate ? initial[state + p] : 0};
+    for (int64_t step = 0; step < length; ++step) {
+      const int64_t k = n * length + (shape.reverse ? length - 1 - step : step);
+      const Real* u = &in.u[k * width];
+      const int mark = in.marks.empty() ? 0 : int(in.marks[k]);
+      const Real dt = in.dt.empty() ? 1 : in.dt[k];
+      Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows], *y = &out.y[k * width];
+      for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + inner(&in.W_w[p * width], u, width);
+      for (int64_t p = 0; p < rows; ++p) input[p] = in.b[p] + inner(&in.B[p * width], u, width);
+      if (shape.rank == 0)
+        for (int64_t p = 0; p < rows; ++p)
+          for (int64_t j = 0; j < width; ++j) input[p] += inner(&in.W_B[(p * width + j) * width], u, width) * u[j];
+      for (int64_t r = 0; r < shape.rank; ++r)
+        for (int64_t p = 0; p < rows; ++p)
+          input[p] += in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
+      for (int64_t p = 0; p < state; ++p) {
+        auto [a, gain] = discretize(shape, !in.dt.empty(), raw[p], shape.oscillate ? in.omega[p] : 0, dt);
+        std::complex<Real> v = gain * std::complex<Real>(input[p], shape.oscillate ? input[state + p] : 0);
+        if (mark & kAbsent) a = 1, v = 0;
+        if (mark & kReset) a = 0;
+        x[p] = a * x[p] + v;
+        states[p] = x[p].real();
+        if (shape.oscillate) states[state + p] = x[p].imag();
+      }
+      for (int64_t h = 0; h < width; ++h) {
+        y[h] = inner(&in.C[h * rows], states, rows);
+        if (shape.rank == 0)
+          for (int64_t p = 0; p < rows; ++p) y[h] += inner(&in.W_C[(h * rows + p) * width], u, width) * states[p];
+        for (int64_t r = 0; r < shape.rank; ++r)
+          y[h] += in.U3[h * shape.rank + r] * inner(&in.U1[r * rows], states, rows) * inner(&in.U2[r * width], u, width);
+        if (shape.direct == Direct::kStatic) y[h] += in.D[h] * u[h];
+        if (shape.direct == Direct::kDiagonal) y[h] += (in.D[h] + inner(&in.W_D[h * width], u, width)) * u[h];
+        if (shape.direct == Direct::kFull)
+          for (int64_t i = 0, at = h * width; i < width; ++i, ++at)
+            y[h] += (in.D[at] + inner(&in.W_D[at * width], u, width)) * u[i];
+      }
+    }
+  }
+  return out;
+}
+
+// What the gradients are gradients of.
+Real plain_loss(const LayerProblem& problem, const LayerArrays<Real>& in) {
+  const LayerShape& shape = problem.shape;
+  const LayerResults<Real> out = plain_layer(shape, in);
+  Real loss = 0;
+  for (size_t n = 0; n < out.y.size(); ++n) loss += out.y[n] * problem.y_gradient[n];
+  for (int64_t n = 0; n < shape.batch; ++n)
+    for (int64_t p = 0; p < shape.rows(); ++p) {
+      const int64_t last = n * shape.length + (shape.reverse ? 0 : shape.length - 1);
+      loss += out.x[last * shape.rows() + p] * problem.final_gradient[n * shape.rows() + p];
+    }
+  return loss;
+}
+
+// A direction in one array, and the slope of the loss along it.
+struct Slope {
+  std::vector<double> direction;
+  double along;
+
+  template <class T>
+  void check(const std::vector<T>& gradient, const std::string& what) const {
+    double sum = 0, scale = 1;
+    for (size_t n = 0; n < direction.size(); ++n) {
+      sum += direction[n] * gradient[n];
+      scale += std::fabs(direction[n] * gradient[n]);
+    }
+    check_close(std::vector<double>{sum / scale}, std::vector<double>{along / scale}, 1e-9, what);
+  }
+};
+
+template <class Loss>
+Slope slope_of(std::vector<Real>& array, Loss loss) {
+  constexpr Real kStep = 1e-6L;
+  const std::vector<Real> here = array;
+  const std::vector<double> direction = numbers(int64_t(here.size()));
+  const auto loss_at = [&](Real step) {
+    for (size_t n = 0; n < here.size(); ++n) array[n] = here[n] + step * direction[n];
+    return loss();
+  };
+  const Real near = loss_at(kStep) - loss_at(-kStep), far = loss_at(2 * kStep) - loss_at(-2 * kStep);
+  array = here;
+  return {direction, double((8 * near - far) / (12 * kStep))};
+}
+
+std::vector<Slope> layer_slopes(const LayerProblem& problem) {
+  LayerArrays<Real> in = as<Real>(problem.in);
+  std::vector<Slope> slopes;
+  for (const auto& [name, array] : kDifferentiable<Real>)
+    slopes.push_back(slope_of(in.*array, [&] { return plain_loss(problem, in); }));
+  return slopes;
+}
+
+template <class T>
+LayerInputs<T> pointers(const LayerArrays<T>& in) {
+  return {pointer(in.u),   pointer(in.dt),    pointer(in.marks), pointer(in.initial), pointer(in.w),
+          pointer(in.W_w), pointer(in.omega), pointer(in.B),     pointer(in.W_B),     pointer(in.b),
+          pointer(in.C),   pointer(in.W_C),   pointer(in.D),     pointer(in.W_D),     pointer(in.V1),
+          pointer(in.V2),  pointer(in.V3),    pointer(in.U1),    pointer(in.U2),      pointer(in.U3)};
+}
+
+template <class T>
+LayerResults<T> run_layer(const Kernels<T>& kernels, const LayerProblem& problem, bool save, Pool pool) {
+  const LayerShape& shape = problem.shape;
+  const LayerArrays<T> in = as<T>(problem.in);
+  LayerResults<T> out;
+  out.y = unwritten<T>(shape.events() * shape.width);
+  out.x = unwritten<T>(shape.events() * shape.rows());
+  if (save) {
+    out.raw = unwritten<T>(shape.events() * shape.state);
+    out.input = unwritten<T>(shape.events() * shape.rows());
+  }
+  kernels.layer(shape, pointers(in), {pointer(out.y), pointer(out.x), pointer(out.raw), pointer(out.input)}, pool);
+  return out;
+}
+
+template <class T>
+LayerArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem& problem, const LayerResults<T>& saved,
+                                  Pool pool) {
+  const LayerArrays<T> in = as<T>(problem.in);
+  const std::vector<T> y_gradient = as<T>(problem.y_gradient), final_gradient = as<T>(problem.final_gradient);
+  LayerArrays<T> out;
+  for (const auto& [name, array] : kDifferentiable<T>) out.*array = unwritten<T>((in.*array).size());
+  kernels.layer_gradient(problem.shape, pointers(in),
+                         {pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(y_gradient),
+                          pointer(final_gradient)},
+                         {pointer(out.u), pointer(out.dt), pointer(out.initial), pointer(out.w), pointer(out.W_w),
+                          pointer(out.omega), pointer(out.B), pointer(out.W_B), pointer(out.b), pointer(out.C),
+                          pointer(out.W_C), pointer(out.D), pointer(out.W_D), pointer(out.V1), pointer(out.V2), pointer(out.V3),
+                          pointer(out.U1), pointer(out.U2), pointer(out.U3)},
+                         pool);
+  return out;
+}
+
+template <class T>
+void check_layer_results(const LayerResults<T>& got, const LayerResults<Real>& wanted, double tolerance,
+                         const std::string& name) {
+  check_close(got.y, wanted.y, tolerance, name + ": y");
+  check_close(got.x, wanted.x, tolerance, name + ": x");
+  check_close(got.raw, wanted.raw, tolerance, name + ": raw");
+  check_close(got.input, wanted.input, tolerance, name + ": input");
+}
+
+void check_layer(const LayerProblem& problem) {
+  const LayerResults<Real> plain = plain_layer(problem.shape, as<Real>(problem.in));
+  const std::vector<Slope> slopes = layer_slopes(problem);
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string name = problem.name() + ", " + set.name;
+    const auto results = run_layer(set.kernels<double>(), problem, true, kSerial);
+    const auto gradients = run_layer_gradient(set.kernels<double>(), problem, results, kSerial);
+    check_layer_results(results, plain, 1e-14, name + " double");
+    for (size_t n = 0; n < slopes.size(); ++n)
+      slopes[n].check(gradients.*kDifferentiable<double>[n].array, name + " double: d" + kDifferentiable<double>[n].name);
+
+    const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
+    const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
+    check_layer_results(single_results, plain, 5e-6, name + " float");
+    for (size_t n = 0; n < slopes.size(); ++n)
+      check_close(single_gradients.*kDifferentiable<float>[n].array, gradients.*kDifferentiable<double>[n].array, 2e-5,
+                  name + " float: d" + kDifferentiable<float>[n].name);
+
+    const auto unsaved = run_layer(set.kernels<float>(), problem, false, kSerial);
+    check(same_bits(unsaved.x, single_results.x) && same_bits(unsaved.y, single_results.y),
+          name + " float: other numbers if nothing is saved");
+  }
+}
+
+void test_layer() {
+  const std::vector<int64_t> lengths = {1, 2, 3, 5, 7, 11, 13, 31, 97}, sizes = {1, 2, 3, 4, 5, 7, 8, 11, 13};
+  for (const Options& options : all_options()) {
+    int64_t batch, length, width, state;
+    do {
+      batch = one_of({1, 2, 3}), length = one_of(lengths), width = one_of(sizes), state = one_of(sizes);
+    } while (batch * length * width * width * state > 10000);  // plain loops are slow
+    check_layer(layer_problem(options, batch, length, width, state));
+  }
+  for (int64_t length = 1; length <= 200; ++length)
+    check_layer(layer_problem(any_options(), 1, length, one_of({1, 2, 3}), one_of({1, 2, 3, 5})));
+  for (int64_t size = 1; size <= 36; ++size) {
+    check_layer(layer_problem(any_options(), 2, 2, size, one_of({1, 2, 3})));
+    check_layer(layer_problem(any_options(), 2, 5, one_of({1, 2, 3}), size));
+    Options factored = any_options();
+    factored.rank = size;
+    check_layer(layer_problem(factored, 2, 3, one_of({1, 2, 3}), one_of({1, 2, 3})));
+  }
+}
+
+// Several chunks of tiles, more chunks than there may be, sums in several blocks, sequences that end within a tile.
+void test_large_layers() {
+  Options options = {true, false, true, true, Gain::kVariance, Direct::kFull};
+  check_layer(layer_problem(options, 3, 47, 17, 19));
+  options = {false, true, true, false, Gain::kNone, Direct::kDiagonal, 41};
+  check_layer(layer_problem(options, 2, 53, 23, 29));
+  options = {false, true, true, true, Gain::kRate, Direct::kDiagonal, 2};
+  check_layer(layer_problem(options, 3, 523, 3, 2));
+  options = {true, true, false, false, Gain::kVariance, Direct::kStatic};
+  check_layer(layer_problem(options, 3, 5501, 1, 1));
+}
+
+// Angles that are too large for the fast sine; their products are exact, so single precision can be compared.
+void test_large_angles() {
+  for (const bool reverse : {false, true}) {
+    LayerProblem problem = layer_problem({true, reverse, true, false, Gain::kRate, Direct::kFull}, 2, 29, 2, 5);
+    problem.shape.a = 16;
+    for (double& omega : problem.in.omega) omega = 512 * double(one_of({-9, -4, -1, 1, 2, 5, 9}));
+    for (double& dt : problem.in.dt) dt = double(one_of({1, 2, 7, 16, 31, 64}));
+    check_layer(problem);
+  }
+}
+
+// A rate above 2 has no variance to keep: the gain is nothing, and so is its slope.
+void test_unstable_rates() {
+  LayerProblem problem = layer_problem({false, false, false, false, Gain::kVariance, Direct::kStatic}, 2, 5, 3, 5);
+  problem.shape.a = 0.001;
+  problem.shape.b = 0.375;
+  check_layer(problem);
+}
+
+template <class T>
+std::vector<T> second_half(const std::vector<T>& array) {
+  return std::vector<T>(array.begin() + int64_t(array.size() / 2), array.end());
+}
+
+// A number that is none makes the rest of its sequence none, and leaves the other sequence, in the same tile, alone.
+template <class T>
+void check_nan(const InstructionSet& set, const Options& options) {
+  LayerProblem problem = layer_problem(options, 2, 31, 3, 5);
+  const auto healthy = run_layer(set.kernels<T>(), problem, true, kSerial);
+  const auto healthy_gradients = run_layer_gradient(set.kernels<T>(), problem, healthy, kSerial);
+  problem.in.u[40] = std::numeric_limits<double>::quiet_NaN();
+  const auto results = run_layer(set.kernels<T>(), problem, true, kSerial);
+  const auto gradients = run_layer_gradient(set.kernels<T>(), problem, results, kSerial);
+  const std::string name = problem.name() + ", " + set.name + (sizeof(T) == sizeof(float) ? " float" : " double");
+  const int64_t last = problem.shape.length * problem.shape.width - 1;
+  check(std::isnan(results.y[last]) && std::isnan(gradients.w[0]), name + ": NaN was lost");
+  check(same_bits(second_half(results.y), second_half(healthy.y)) &&
+            same_bits(second_half(results.x), second_half(healthy.x)) &&
+            same_bits(second_half(gradients.u), second_half(healthy_gradients.u)) &&
+            same_bits(second_half(gradients.initial), second_half(healthy_gradients.initial)),
+        name + ": NaN went from one sequence to another");
+}
+
+void test_nan() {
+  for (const InstructionSet& set : usable_sets())
+    for (const bool oscillate : {false, true})
+      for (const int64_t rank : {0, 3}) {
+        const Options options = {oscillate, false, true, false, Gain::kVariance, Direct::kFull, rank};
+        check_nan<float>(set, options);
+        check_nan<double>(set, options);
+      }
+}
+
+// The recurrence ------------------------------------------------------------------------------------------------------
+
+struct ScanProblem {
+  ScanShape shape;
+  std::vector<double> a, v, initial, gradient;
+
+  std::string name() const {
+    return "scan batch=" + std::to_string(shape.batch) + " length=" + std::to_string(shape.length) +
+           " state=" + std::to_string(shape.state) + (shape.complex_numbers ? " complex" : " real") +
+           (shape.reverse ? " reverse" : "");
+  }
+};
+
+ScanProblem scan_problem(const ScanShape& shape) {
+  const int64_t row = shape.batch * shape.state * (shape.complex_numbers ? 2 : 1), count = row * shape.length;
+  return {shape, numbers(count, 0.7), numbers(count), numbers(row), numbers(count)};
+}
+
+using Complex = std::complex<Real>;
+
+// Entry n of an array, real or complex.
+Complex entry(const ScanShape& shape, const std::vector<Real>& array, int64_t n) {
+  return shape.complex_numbers ? Complex(array[2 * n], array[2 * n + 1]) : Complex(array[n]);
+}
+
+std::vector<Real> plain_scan(const ScanShape& shape, const std::vector<Real>& a, const std::vector<Real>& v,
+                             const std::vector<Real>& initial) {
+  std::vector<Real> out(v.size());
+  for (int64_t n = 0; n < shape.batch; ++n)
+    for (int64_t p = 0; p < shape.state; ++p) {
+      Complex x = entry(shape, initial, n * shape.state + p);
+      for (int64_t step = 0; step < shape.length; ++step) {
+        const int64_t k = shape.reverse ? shape.length - 1 - step : step, at = (n * shape.length + k) * shape.state + p;
+        x = entry(shape, a, at) * x + entry(shape, v, at);
+        if (shape.complex_numbers) {
+          out[2 * at] = x.real();
+          out[2 * at + 1] = x.imag();
+        } else {
+          out[at] = x.real();
+        }
+      }
+    }
+  return out;
+}
+
+struct ScanSlopes {
+  Slope a, v, initial;
+};
+
+// JAX's gradient of a real loss holds for complex numbers without conjugation: the loss is Re Σ g x, and moves by
+// Re Σ da δa.
+ScanSlopes scan_slopes(const ScanProblem& problem) {
+  std::vector<Real> a = as<Real>(problem.a), v = as<Real>(problem.v), initial = as<Real>(problem.initial);
+  const auto loss = [&] {
+    const std::vector<Real> x = plain_scan(problem.shape, a, v, initial);
+    Real sum = 0;
+    for (size_t n = 0; n < x.size(); ++n)
+      sum += x[n] * problem.gradient[n] * (problem.shape.complex_numbers && n % 2 == 1 ? -1 : 1);
+    return sum;
+  };
+  ScanSlopes slopes = {slope_of(a, loss), slope_of(v, loss), slope_of(initial, loss)};
+  if (problem.shape.complex_numbers)
+    for (Slope* slope : {&slopes.a, &slopes.v, &slopes.initial})
+      for (size_t n = 1; n < slope->direction.size(); n += 2) slope->direction[n] *= -1;
+  return slopes;
+}
+
+template <class T>
+std::vector<T> run_scan(const Kernels<T>& kernels, const ScanProblem& problem, Pool pool) {
+  const std::vector<T> a = as<T>(problem.a), v = as<T>(problem.v), initial = as<T>(problem.initial);
+  std::vector<T> x = unwritten<T>(v.size());
+  kernels.scan(problem.shape, a.data(), v.data(), initial.data(), x.data(), pool);
+  return x;
+}
+
+template <class T>
+struct ScanGradients {
+  std::vector<T> a, v, initial;
+};
+
+template <class T>
+ScanGradients<T> run_scan_gradient(const Kernels<T>& kernels, const ScanProblem& problem, const std::vector<T>& x,
+                                   Pool pool) {
+  const std::vector<T> a = as<T>(problem.a), initial = as<T>(problem.initial), gradient = as<T>(problem.gradient);
+  ScanGradients<T> out = {unwritten<T>(a.size()), unwritten<T>(a.size()), unwritten<T>(initial.size())};
+  kernels.scan_gradient(problem.shape, a.data(), x.data(), initial.data(), gradient.data(), out.a.data(), out.v.data(),
+                        out.initial.data(), pool);
+  return out;
+}
+
+void check_scan(const ScanProblem& problem) {
+  const std::vector<Real> plain =
+      plain_scan(problem.shape, as<Real>(problem.a), as<Real>(problem.v), as<Real>(problem.initial));
+  const ScanSlopes slopes = scan_slopes(problem);
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string name = problem.name() + ", " + set.name;
+    const auto x = run_scan(set.kernels<double>(), problem, kSerial);
+    const auto gradients = run_scan_gradient(set.kernels<double>(), problem, x, kSerial);
+    check_close(x, plain, 1e-14, name + " double: x");
+    slopes.a.check(gradients.a, name + " double: da");
+    slopes.v.check(gradients.v, name + " double: dv");
+    slopes.initial.check(gradients.initial, name + " double: dinitial");
+
+    const auto single = run_scan(set.kernels<float>(), problem, kSerial);
+    const auto single_gradients = run_scan_gradient(set.kernels<float>(), problem, single, kSerial);
+    check_close(single, plain, 2e-6, name + " float: x");
+    check_close(single_gradients.a, gradients.a, 2e-6, name + " float: da");
+    check_close(single_gradients.v, gradients.v, 2e-6, name + " float: dv");
+    check_close(single_gradients.initial, gradients.initial, 2e-6, name + " float: dinitial");
+  }
+}
+
+void test_scan() {
+  for (const bool complex_numbers : {false, true})
+    for (const bool reverse : {false, true}) {
+      for (int64_t state = 1; state <= 100; ++state)
+        check_scan(scan_problem({one_of({1, 2, 3}), one_of({1, 2, 3, 7}), state, complex_numbers, reverse}));
+      check_scan(scan_problem({2, 211, 3, complex_numbers, reverse}));
+    }
+}
+
+// The forms -----------------------------------------------------------------------------------------------------------
+
+struct FormShape {
+  int64_t events, width, rows, outputs;
+  std::string name() const {
+    return "events=" + std::to_string(events) + " width=" + std::to_string(width) + " rows=" + std::to_string(rows) +
+           " outputs=" + std::to_string(outputs);
+  }
+};
+
+template <class T>
+struct FormResults {
+  std::vector<T> y, W_gradient, x_gradient, u_gradient;
+
+  void check_against(const FormResults<Real>& wanted, double tolerance, const std::string& name) const {
+    check_close(y, wanted.y, tolerance, name + ": y");
+    check_close(W_gradient, wanted.W_gradient, tolerance, name + ": dW");
+    check_close(x_gradient, wanted.x_gradient, tolerance, name + ": dx");
+    check_close(u_gradient, wanted.u_gradient, tolerance, name + ": du");
+  }
+};
+
+struct FormProblem {
+  FormShape shape;
+  std::vector<double> W, x, u, gradient;
+};
+
+FormProblem form_problem(const FormShape& shape) {
+  return {shape, numbers(shape.outputs * shape.rows * shape.width), numbers(shape.events * shape.rows),
+          numbers(shape.events * shape.width), numbers(shape.events * shape.outputs)};
+}
+
+FormResults<Real> plain_bilinear(const FormProblem& problem, const std::vector<double>& x) {
+  const auto [events, width, rows, outputs] = problem.shape;
+  FormResults<Real> out;
+  out.y.resize(events * outputs);
+  out.W_gradient.resize(outputs * rows * width);
+  out.x_gradient.resize(events * rows);
+  out.u_gradient.resize(events * width);
+  for (int64_t k = 0; k < events; ++k)
+    for (int64_t n = 0; n < outputs; ++n)
+      for (int64_t p = 0; p < rows; ++p)
+        for (int64_t j = 0; j < width; ++j) {
+          const int64_t at = (n * rows + p) * width + j;
+          const Real W = problem.W[at], x_p = x[k * rows + p], u_j = problem.u[k * width + j];
+          const Real gradient = problem.gradient[k * outputs + n];
+          out.y[k * outputs + n] += W * x_p * u_j;
+          out.W_gradient[at] += gradient * x_p * u_j;
+          out.x_gradient[k * rows + p] += gradient * W * u_j;
+          out.u_gradient[k * width + j] += gradient * W * x_p;
+        }
+  return out;
+}
+
+// A bilinear form in u and u, whose gradient reaches u on both ways.
+FormResults<Real> plain_quadratic(const FormProblem& problem) {
+  FormResults<Real> out = plain_bilinear(problem, problem.u);
+  for (size_t n = 0; n < out.u_gradient.size(); ++n) out.u_gradient[n] += out.x_gradient[n];
+  out.x_gradient.clear();
+  return out;
+}
+
+template <class T>
+FormResults<T> run_bilinear(const Kernels<T>& kernels, const FormProblem& problem, Pool pool) {
+  const auto [events, width, rows, outputs] = problem.shape;
+  const std::vector<T> W = as<T>(problem.W), x = as<T>(problem.x), u = as<T>(problem.u),
+                       gradient = as<T>(problem.gradient);
+  FormResults<T> out = {unwritten<T>(gradient.size()), unwritten<T>(W.size()), unwritten<T>(x.size()),
+                        unwritten<T>(u.size())};
+  kernels.bilinear(events, width, rows, outputs, W.data(), x.data(), u.data(), out.y.data(), pool);
+  kernels.bilinear_gradient(events, width, rows, outputs, W.data(), x.data(), u.data(), gradient.data(),
+                            out.W_gradient.data(), out.x_gradient.data(), out.u_gradient.data(), pool);
+  return out;
+}
+
+template <class T>
+FormResults<T> run_quadratic(const Kernels<T>& kernels, const FormProblem& problem, Pool pool) {
+  const FormShape& shape = problem.shape;
+  const std::vector<T> W = as<T>(problem.W), u = as<T>(problem.u), gradient = as<T>(problem.gradient);
+  FormResults<T> out = {unwritten<T>(gradient.size()), unwritten<T>(W.size()), {}, unwritten<T>(u.size())};
+  kernels.quadratic(shape.events, shape.width, shape.outputs, W.data(), u.data(), out.y.data(), pool);
+  kernels.quadratic_gradient(shape.events, shape.width, shape.outputs, W.data(), u.data(), gradient.data(),
+                             out.W_gradient.data(), out.u_gradient.data(), pool);
+  return out;
+}
+
+void check_forms(FormShape shape) {
+  const FormProblem bilinear = form_problem(shape);
+  shape.rows = shape.width;
+  const FormProblem quadratic = form_problem(shape);
+  const FormResults<Real> plain_b = plain_bilinear(bilinear, bilinear.x), plain_q = plain_quadratic(quadratic);
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string b = "bilinear " + bilinear.shape.name() + ", " + set.name, q = "quadratic " + shape.name() + ", " + set.name;
+    run_bilinear(set.kernels<double>(), bilinear, kSerial).check_against(plain_b, 1e-14, b + " double");
+    run_bilinear(set.kernels<float>(), bilinear, kSerial).check_against(plain_b, 5e-6, b + " float");
+    run_quadratic(set.kernels<double>(), quadratic, kSerial).check_against(plain_q, 1e-14, q + " double");
+    run_quadratic(set.kernels<float>(), quadratic, kSerial).check_against(plain_q, 5e-6, q + " float");
+  }
+}
+
+void test_forms() {
+  for (int64_t events = 1; events <= 200; ++events)
+    check_forms({events, one_of({1, 2, 3, 5}), one_of({1, 2, 3, 5}), one_of({1, 2, 3, 5})});
+  for (int64_t outputs = 1; outputs <= 90; ++outputs)
+    check_forms({one_of({1, 5, 7}), one_of({1, 2, 3}), one_of({1, 2, 3}), outputs});
+  for (int64_t size = 1; size <= 20; ++size)
+    check_forms({one_of({1, 3, 5}), size, one_of({1, 2, 7, 13}), one_of({1, 2, 7})});
+  check_forms({1451, 3, 2, 2});
+}
+
+// Threads -------------------------------------------------------------------------------------------------------------
+
+template <class T>
+void append(std::vector<T>& all, std::initializer_list<std::vector<T>> arrays) {
+  for (const std::vector<T>& array : arrays) all.insert(all.end(), array.begin(), array.end());
+}
+
+struct Problems {
+  LayerProblem full = layer_problem({true, false, true, true, Gain::kVariance, Direct::kFull}, 3, 523, 5, 9);
+  LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
+  ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
+  FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
+};
+
+// The results of all kernels, one after another.
+template <class T>
+std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problems, Pool pool) {
+  std::vector<T> all;
+  for (const LayerProblem* problem : {&problems.full, &problems.factored}) {
+    const auto results = run_layer(kernels, *problem, true, pool);
+    append(all, {results.y, results.x, results.raw, results.input});
+    const auto gradients = run_layer_gradient(kernels, *problem, results, pool);
+    for (const auto& [name, array] : kDifferentiable<T>) append(all, {gradients.*array});
+  }
+  for (const ScanProblem* problem : {&problems.real, &problems.complex_numbers}) {
+    const auto x = run_scan(kernels, *problem, pool);
+    const auto of = run_scan_gradient(kernels, *problem, x, pool);
+    append(all, {x, of.a, of.v, of.initial});
+  }
+  const auto b = run_bilinear(kernels, problems.bilinear, pool), q = run_quadratic(kernels, problems.quadratic, pool);
+  append(all, {b.y, b.W_gradient, b.x_gradient, b.u_gradient, q.y, q.W_gradient, q.u_gradient});
+  return all;
+}
+
+template <class T>
+void check_pools(const Kernels<T>& kernels, const Problems& problems, const std::string& name) {
+  const std::vector<T> serial = run_everything(kernels, problems, kSerial);
+  Alone alone;
+  check(same_bits(run_everything(kernels, problems, pool_of(alone)), serial), name + ": other bits without threads");
+  for (const int64_t count : {2, 3, 8}) {
+    Threads threads(count);
+    check(same_bits(run_everything(kernels, problems, pool_of(threads)), serial),
+          name + ": other bits with " + std::to_string(count) + " threads");
+  }
+  Saturated saturated;
+  check(same_bits(run_everything(kernels, problems, pool_of(saturated)), serial),
+        name + ": other bits with a saturated pool");
+  check(!saturated.waiting.empty(), name + ": a pool of four threads was not asked for help");
+  // Every array and every task of the calls is gone by now.
+  for (const auto& helper : saturated.waiting) helper();
+}
+
+void test_kernels_on_threads() {
+  const Problems problems;
+  for (const InstructionSet& set : usable_sets()) {
+    check_pools(set.kernels<float>(), problems, std::string(set.name) + " float");
+    check_pools(set.kernels<double>(), problems, std::string(set.name) + " double");
+  }
+}
+
+void test_every_task_once() {
+  for (const int64_t count : {0, 1, 2, 7, 1000}) {
+    Alone alone;
+    Threads threads(3);
+    Saturated saturated;
+    Exhausted exhausted;
+    for (const Pool pool : {pool_of(alone), pool_of(threads), pool_of(saturated), pool_of(exhausted)}) {
+      auto done = std::make_unique<std::vector<int>>(count);
+      pool.for_each(
+          pool.handle, count, [](void* context, int64_t n) { ++(*static_cast<std::vector<int>*>(context))[n]; },
+          done.get());
+      check(*done == std::vector<int>(count, 1), "a task did not run exactly once");
+    }
+    check(int64_t(saturated.waiting.size()) == std::max<int64_t>(0, std::min<int64_t>(4, count) - 1), "too many helpers");
+    for (const auto& helper : saturated.waiting) helper();
+    for (const auto& helper : exhausted.waiting) helper();
+  }
+}
+
+void test_a_task_that_fails() {
+  Alone alone;
+  Threads threads(3);
+  Saturated saturated;
+  for (const Pool pool : {kSerial, pool_of(alone), pool_of(threads), pool_of(saturated)}) {
+    std::vector<int> done(50);
+    std::string said;
+    try {
+      pool.for_each(
+          pool.handle, 50,
+          [](void* context, int64_t n) {
+            if (n == 49) throw std::runtime_error("no memory");
+            ++(*static_cast<std::vector<int>*>(context))[n];
+          },
+          &done);
+    } catch (const std::runtime_error& error) {
+      said = error.what();
+    }
+    done.back() += 1;
+    check(said == "no memory" && done == std::vector<int>(50, 1), "a failure was lost, or other tasks with it");
+  }
+  for (const auto& helper : saturated.waiting) helper();
+}
+
+void test_thread_limit() {
+  const std::pair<const char*, int64_t> limits[] = {{"1", 1}, {"3", 3}, {"64", 64}, {"0", 8}, {"-2", 8}, {"", 8}, {"many", 8}};
+  for (const auto& [asked, wanted] : limits) {
+    setenv("S7_THREADS", asked, 1);
+    check(thread_limit(8) == wanted, std::string("S7_THREADS=") + asked);
+  }
+  unsetenv("S7_THREADS");
+  check(thread_limit(8) == 8, "no S7_THREADS");
+}
+
+void test_choice() {
+  check(std::string(instruction_set()) == usable_sets().front().name, "not the best instruction set was chosen");
+  check(&kernels<float>() == &usable_sets().front().kernels<float>(), "another table than the one that is named");
+  check(&kernels<double>() == &usable_sets().front().kernels<double>(), "another table than the one that is named");
+}
+
+void test_threads() {
+  test_every_task_once();
+  test_a_task_that_fails();
+  test_thread_limit();
+  test_kernels_on_threads();
+}
+
+void test_all() {
+  test_choice();
+  test_layer();
+  test_large_layers();
+  test_large_angles();
+  test_unstable_rates();
+  test_nan();
+  test_scan();
+  test_forms();
+  test_threads();
+}
+
+}  // namespace
+}  // namespace s7
+
+// `threads` as an argument leaves out what runs on one thread alone.
+int main(int count, char** arguments) {
+  unsetenv("S7_ISA");
+  unsetenv("S7_THREADS");
+  for (const s7::InstructionSet& set : s7::all_sets())
+    std::printf("%s: %s\n", set.name, set.supported ? "tested" : "skipped, this processor does not have it");
+  if (count > 1 && std::strcmp(arguments[1], "threads") == 0) {
+    s7::test_threads();
+  } else {
+    s7::test_all();
+  }
+  std::printf("%d passed, %d failed\n", s7::passed, s7::failed);
+  return s7::failed == 0 ? 0 : 1;
+}
