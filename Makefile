@@ -7,7 +7,8 @@ WORKERS ?= 2
 
 setup: .venv/installed
 
-.venv/installed: pyproject.toml
+# The native kernels are built by this too: again when their sources change.
+.venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
@@ -16,6 +17,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.cc tests/native/*.cc
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

@@ -143,7 +143,7 @@ def test_rivals_take_turns_until_one_has_used_its_time(monkeypatch):
 def test_scans_agree_and_are_set_beside_a_copy():
     rows = list(scan.rows([(2, 8, 3)], runs=1))
     copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, machine.threads()}}
-    ways = {*s7.backends(), "lax.scan", "lax.associative_scan", *copies}
+    ways = {*rivals.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
     assert {(row["number"], row["way"]) for row in rows} == {(n, way) for n in ("real", "complex") for way in ways}
     for row in rows:
         size = 2 * 8 * 3 * (4 if row["number"] == "real" else 8)

@@ -3,6 +3,8 @@
 // The loops are written from the formulas alone, in long double. Gradients are compared with differences of the plain
 // loss along random directions. Every array is an allocation of exactly its size, full of NaN before a kernel fills it,
 // so AddressSanitizer sees each step outside, and what a kernel forgets to write does not pass.
+#include "kernels.h"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -19,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "kernels.h"
 #include "pool.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -122,8 +123,10 @@ struct InstructionSet {
 
   template <class T>
   const Kernels<T>& kernels() const {
-    if constexpr (sizeof(T) == sizeof(float)) return *single_precision;
-    else return *double_precision;
+    if constexpr (sizeof(T) == sizeof(float))
+      return *single_precision;
+    else
+      return *double_precision;
   }
 };
 
@@ -239,18 +242,18 @@ struct LayerArrays {
 template <class T>
 struct Named {
   const char* name;
-  std::vector<T> LayerArrays<T>::*array;
+  std::vector<T> LayerArrays<T>::* array;
 };
 
 // All that have a gradient.
 template <class T>
 const Named<T> kDifferentiable[] = {
-    {"u", &LayerArrays<T>::u},     {"dt", &LayerArrays<T>::dt},       {"initial", &LayerArrays<T>::initial},
-    {"w", &LayerArrays<T>::w},     {"W_w", &LayerArrays<T>::W_w},     {"omega", &LayerArrays<T>::omega},
-    {"B", &LayerArrays<T>::B},     {"W_B", &LayerArrays<T>::W_B},     {"b", &LayerArrays<T>::b},
-    {"C", &LayerArrays<T>::C},     {"W_C", &LayerArrays<T>::W_C},     {"D", &LayerArrays<T>::D},
-    {"W_D", &LayerArrays<T>::W_D}, {"V1", &LayerArrays<T>::V1},       {"V2", &LayerArrays<T>::V2},
-    {"V3", &LayerArrays<T>::V3},   {"U1", &LayerArrays<T>::U1},       {"U2", &LayerArrays<T>::U2},
+    {"u", &LayerArrays<T>::u},     {"dt", &LayerArrays<T>::dt},   {"initial", &LayerArrays<T>::initial},
+    {"w", &LayerArrays<T>::w},     {"W_w", &LayerArrays<T>::W_w}, {"omega", &LayerArrays<T>::omega},
+    {"B", &LayerArrays<T>::B},     {"W_B", &LayerArrays<T>::W_B}, {"b", &LayerArrays<T>::b},
+    {"C", &LayerArrays<T>::C},     {"W_C", &LayerArrays<T>::W_C}, {"D", &LayerArrays<T>::D},
+    {"W_D", &LayerArrays<T>::W_D}, {"V1", &LayerArrays<T>::V1},   {"V2", &LayerArrays<T>::V2},
+    {"V3", &LayerArrays<T>::V3},   {"U1", &LayerArrays<T>::U1},   {"U2", &LayerArrays<T>::U2},
     {"U3", &LayerArrays<T>::U3},
 };
 
@@ -272,8 +275,8 @@ struct LayerProblem {
     const auto number = [](auto n) { return std::to_string(int64_t(n)); };
     return "layer batch=" + number(shape.batch) + " length=" + number(shape.length) + " width=" + number(shape.width) +
            " state=" + number(shape.state) + " gain=" + number(shape.gain) + " direct=" + number(shape.direct) +
-           " rank=" + number(shape.rank) + (shape.oscillate ? " oscillating" : "") + (shape.reverse ? " reverse" : "") + (in.dt.empty() ? "" : " dt") +
-           (in.marks.empty() ? "" : " marks");
+           " rank=" + number(shape.rank) + (shape.oscillate ? " oscillating" : "") + (shape.reverse ? " reverse" : "") +
+           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks");
   }
 };
 
@@ -290,7 +293,8 @@ std::vector<Options> all_options() {
     for (const Gain gain : {Gain::kNone, Gain::kRate, Gain::kVariance})
       for (const Direct direct : {Direct::kStatic, Direct::kDiagonal, Direct::kFull})
         for (const int64_t rank : {int64_t(0), one_of({1, 2, 3, 5, 13})})
-          options.push_back({(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank});
+          options.push_back(
+              {(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank});
   return options;
 }
 
@@ -384,7 +388,8 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
       const Real* u = &in.u[k * width];
       const int mark = in.marks.empty() ? 0 : int(in.marks[k]);
       const Real dt = in.dt.empty() ? 1 : in.dt[k];
-      Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows], *y = &out.y[k * width];
+      Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows],
+           *y = &out.y[k * width];
       for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + inner(&in.W_w[p * width], u, width);
       for (int64_t p = 0; p < rows; ++p) input[p] = in.b[p] + inner(&in.B[p * width], u, width);
       if (shape.rank == 0)
@@ -392,7 +397,8 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
           for (int64_t j = 0; j < width; ++j) input[p] += inner(&in.W_B[(p * width + j) * width], u, width) * u[j];
       for (int64_t r = 0; r < shape.rank; ++r)
         for (int64_t p = 0; p < rows; ++p)
-          input[p] += in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
+          input[p] +=
+              in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
       for (int64_t p = 0; p < state; ++p) {
         auto [a, gain] = discretize(shape, !in.dt.empty(), raw[p], shape.oscillate ? in.omega[p] : 0, dt);
         std::complex<Real> v = gain * std::complex<Real>(input[p], shape.oscillate ? input[state + p] : 0);
@@ -407,7 +413,8 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
         if (shape.rank == 0)
           for (int64_t p = 0; p < rows; ++p) y[h] += inner(&in.W_C[(h * rows + p) * width], u, width) * states[p];
         for (int64_t r = 0; r < shape.rank; ++r)
-          y[h] += in.U3[h * shape.rank + r] * inner(&in.U1[r * rows], states, rows) * inner(&in.U2[r * width], u, width);
+          y[h] +=
+              in.U3[h * shape.rank + r] * inner(&in.U1[r * rows], states, rows) * inner(&in.U2[r * width], u, width);
         if (shape.direct == Direct::kStatic) y[h] += in.D[h] * u[h];
         if (shape.direct == Direct::kDiagonal) y[h] += (in.D[h] + inner(&in.W_D[h * width], u, width)) * u[h];
         if (shape.direct == Direct::kFull)
@@ -501,14 +508,14 @@ LayerArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem&
   const std::vector<T> y_gradient = as<T>(problem.y_gradient), final_gradient = as<T>(problem.final_gradient);
   LayerArrays<T> out;
   for (const auto& [name, array] : kDifferentiable<T>) out.*array = unwritten<T>((in.*array).size());
-  kernels.layer_gradient(problem.shape, pointers(in),
-                         {pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(y_gradient),
-                          pointer(final_gradient)},
-                         {pointer(out.u), pointer(out.dt), pointer(out.initial), pointer(out.w), pointer(out.W_w),
-                          pointer(out.omega), pointer(out.B), pointer(out.W_B), pointer(out.b), pointer(out.C),
-                          pointer(out.W_C), pointer(out.D), pointer(out.W_D), pointer(out.V1), pointer(out.V2), pointer(out.V3),
-                          pointer(out.U1), pointer(out.U2), pointer(out.U3)},
-                         pool);
+  kernels.layer_gradient(
+      problem.shape, pointers(in),
+      {pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(y_gradient), pointer(final_gradient)},
+      {pointer(out.u), pointer(out.dt), pointer(out.initial), pointer(out.w), pointer(out.W_w), pointer(out.omega),
+       pointer(out.B), pointer(out.W_B), pointer(out.b), pointer(out.C), pointer(out.W_C), pointer(out.D),
+       pointer(out.W_D), pointer(out.V1), pointer(out.V2), pointer(out.V3), pointer(out.U1), pointer(out.U2),
+       pointer(out.U3)},
+      pool);
   return out;
 }
 
@@ -530,7 +537,8 @@ void check_layer(const LayerProblem& problem) {
     const auto gradients = run_layer_gradient(set.kernels<double>(), problem, results, kSerial);
     check_layer_results(results, plain, 1e-14, name + " double");
     for (size_t n = 0; n < slopes.size(); ++n)
-      slopes[n].check(gradients.*kDifferentiable<double>[n].array, name + " double: d" + kDifferentiable<double>[n].name);
+      slopes[n].check(gradients.*kDifferentiable<double>[n].array,
+                      name + " double: d" + kDifferentiable<double>[n].name);
 
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
@@ -843,7 +851,8 @@ void check_forms(FormShape shape) {
   const FormProblem quadratic = form_problem(shape);
   const FormResults<Real> plain_b = plain_bilinear(bilinear, bilinear.x), plain_q = plain_quadratic(quadratic);
   for (const InstructionSet& set : usable_sets()) {
-    const std::string b = "bilinear " + bilinear.shape.name() + ", " + set.name, q = "quadratic " + shape.name() + ", " + set.name;
+    const std::string b = "bilinear " + bilinear.shape.name() + ", " + set.name,
+                      q = "quadratic " + shape.name() + ", " + set.name;
     run_bilinear(set.kernels<double>(), bilinear, kSerial).check_against(plain_b, 1e-14, b + " double");
     run_bilinear(set.kernels<float>(), bilinear, kSerial).check_against(plain_b, 5e-6, b + " float");
     run_quadratic(set.kernels<double>(), quadratic, kSerial).check_against(plain_q, 1e-14, q + " double");
@@ -934,7 +943,8 @@ void test_every_task_once() {
           done.get());
       check(*done == std::vector<int>(count, 1), "a task did not run exactly once");
     }
-    check(int64_t(saturated.waiting.size()) == std::max<int64_t>(0, std::min<int64_t>(4, count) - 1), "too many helpers");
+    check(int64_t(saturated.waiting.size()) == std::max<int64_t>(0, std::min<int64_t>(4, count) - 1),
+          "too many helpers");
     for (const auto& helper : saturated.waiting) helper();
     for (const auto& helper : exhausted.waiting) helper();
   }
@@ -965,7 +975,8 @@ void test_a_task_that_fails() {
 }
 
 void test_thread_limit() {
-  const std::pair<const char*, int64_t> limits[] = {{"1", 1}, {"3", 3}, {"64", 64}, {"0", 8}, {"-2", 8}, {"", 8}, {"many", 8}};
+  const std::pair<const char*, int64_t> limits[] = {{"1", 1},  {"3", 3}, {"64", 64}, {"0", 8},
+                                                    {"-2", 8}, {"", 8},  {"many", 8}};
   for (const auto& [asked, wanted] : limits) {
     setenv("S7_THREADS", asked, 1);
     check(thread_limit(8) == wanted, std::string("S7_THREADS=") + asked);

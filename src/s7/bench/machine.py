@@ -72,6 +72,12 @@ def copier(size: int, workers: int) -> Run:
     return lambda: deque(pool.map(np.copyto, *parts), maxlen=0)
 
 
+def new_copier(size: int) -> Run:
+    """A copy of so many bytes into memory that is new each time, by one thread."""
+    source = np.ones(size, np.uint8)
+    return lambda: source.copy()
+
+
 def fits(size: float) -> bool:
     """Whether so many bytes may be taken."""
     return size <= min(LARGEST, available_memory())

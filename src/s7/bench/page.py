@@ -15,14 +15,14 @@ the same parameters, which is checked before timing. `materialised` is the layer
 and C_k (and D_k, where it is full) over the whole sequence and an associative scan; – is where those would not fit, by
 an estimate of six times their size against 4 GB and the memory at hand. Rates count 4·P·H² operations a step forward,
 2·H³ more where D is full, and three times that forward and backward, whatever a way really does; sgemm is a product
-of two 1024 × 1024 matrices by NumPy, timed in turns with the ways. Memory is that of a
-process of its own, compiling included. `mamba.py` or `mamba_ssm`, where it is installed, is Mamba's selective scan in
-PyTorch at the same width, with P states for each channel: another function, for comparison of times only.""",
+of two 1024 × 1024 matrices by NumPy, timed in turns with the ways. Memory is that of a process of its own, compiling
+included. `mamba.py` or `mamba_ssm`, where it is installed, is Mamba's selective scan in PyTorch at the same width, with
+P states for each channel: another function, for comparison of times only.""",
     "scan": """\
 x_k = a_k x_{k-1} + v_k over a batch: forward, and forward with backward, the gradient of mean(|x|²) by a, v and the
 initial state. `lax.scan` and `lax.associative_scan` are written plainly and differentiated by JAX. `copy` is np.copyto
 between arrays that are in place before, of as many bytes as the recurrence must read and write at the least: three
-arrays of the size of x forward, seven with backward.""",
+arrays of the size of x forward, seven with backward. "To new memory" allocates its result each time, as scans must.""",
     "train": """\
 A whole training step, with optimizer, of the model of each task's paper preset: depth, width, state, norm, dropout and
 batch are the preset's, the batch capped at about 16,384 events. Inputs are random numbers through a linear encoder, the
@@ -36,7 +36,8 @@ call for all of its events.""",
 
 def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
     """Reads the files and writes the page and its figures; returns what was written, the page last."""
-    records = sorted((read(path) for path in files), key=lambda record: list(BENCHMARKS).index(record.name))
+    records = {path.stem: read(path) for path in files}
+    several = [record.name for record in records.values()]
     try:
         from s7.bench import figures
     except ModuleNotFoundError as error:
@@ -52,11 +53,14 @@ def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
         "makes this page, each part from the file that the command at its head writes. Times are the best of several",
         "runs that the ways take in turns, in one process. In brackets: the time over that of the first way.",
     ]
-    for record in records:
+    order = list(BENCHMARKS)
+    for stem, record in sorted(records.items(), key=lambda item: order.index(item[1].name)):
         benchmark = BENCHMARKS[record.name]
-        lines += ["", f"## {benchmark.title}", "", *_how(record), "", ABOUT[record.name]]
+        # Where two files are of one kind, their names tell them apart.
+        of = stem if several.count(record.name) > 1 else ""
+        lines += ["", f"## {benchmark.title}{of and f': {of}'}", "", *_how(record), "", ABOUT[record.name]]
         for drawing in figures.drawings(record.name, record.rows):
-            path = out.parent / "figures" / f"{out.stem}-{drawing.name}.svg"
+            path = out.parent / "figures" / f"{out.stem}-{of and f'{of}-'}{drawing.name}.svg"
             write_atomically(path, drawing.svg)
             written.append(path)
             lines += ["", f"![{drawing.title}](figures/{path.name})"]

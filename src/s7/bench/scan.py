@@ -3,7 +3,7 @@
 The gradient is that of mean(|x|²) by a, v and the initial state; that of the plain scans is JAX's own. At the least,
 forward reads a and v and writes x, and backward reads a and x and writes two gradients. The copy moves as many bytes
 with np.copyto, half of them read and half written, between two arrays that are in place before: a floor, on one thread
-and on all. The scans have to allocate their results, as they do in use.
+and on all. The scans have to allocate their results, as they do in use; so does the copy "to new memory".
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from s7.bench.machine import copier, threads
+from s7.bench.machine import copier, new_copier, threads
 from s7.bench.measures import Row
 from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import best_of
@@ -22,6 +22,7 @@ from s7.recurrence import recurrence
 SHAPES = ((8, 4096, 16), (8, 32_768, 16), (1, 131_072, 16), (1, 1_048_576, 16), (64, 4096, 64))
 # Arrays of the size of x that are read or written at the least.
 FORWARD, GRADIENT = 3, 7
+NEW = "copy to new memory"
 
 
 def by_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
@@ -72,6 +73,7 @@ def rows(
                 # A copy of n bytes moves 2n: n are read and n written.
                 forwards[name] = copier(FORWARD * size // 2, workers)
                 gradients[name] = copier(GRADIENT * size // 2, workers)
+            forwards[NEW], gradients[NEW] = new_copier(FORWARD * size // 2), new_copier(GRADIENT * size // 2)
             say(f"{where}, timing")
             forward, gradient = best_of(runs, forwards), best_of(runs, gradients)
             steps = batch * length

@@ -6,9 +6,9 @@
 
 namespace s7 {
 
-#define S7_DECLARE(isa)                       \
-  namespace isa {                             \
-  extern const Kernels<float>* const kSingle; \
+#define S7_DECLARE(isa)                        \
+  namespace isa {                              \
+  extern const Kernels<float>* const kSingle;  \
   extern const Kernels<double>* const kDouble; \
   }
 #if defined(__x86_64__)

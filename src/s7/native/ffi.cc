@@ -1,11 +1,12 @@
 // The kernels as XLA custom calls. This file checks every size before a pointer is passed on, and does nothing else.
+#include "xla/ffi/api/ffi.h"
+
 #include <initializer_list>
 #include <new>
 #include <string>
 
 #include "kernels.h"
 #include "pool.h"
-#include "xla/ffi/api/ffi.h"
 
 namespace s7 {
 namespace {
@@ -15,7 +16,8 @@ namespace ffi = xla::ffi;
 Pool pool_of(ffi::ThreadPool& threads) {
   return {&threads, [](void* handle, int64_t count, void (*task)(void*, int64_t), void* context) {
             auto& pool = *static_cast<ffi::ThreadPool*>(handle);
-            for_each([&](auto function) { pool.Schedule(std::move(function)); }, pool.num_threads(), count, task, context);
+            for_each([&](auto function) { pool.Schedule(std::move(function)); }, pool.num_threads(), count, task,
+                     context);
           }};
 }
 
@@ -76,7 +78,9 @@ class Arrays {
   }
 
   // Size of a dimension of an argument or a result that is still to be taken, -1 if there is none.
-  int64_t size(size_t argument, size_t dimension) const { return size_of(arguments_.get<ffi::AnyBuffer>(argument), dimension); }
+  int64_t size(size_t argument, size_t dimension) const {
+    return size_of(arguments_.get<ffi::AnyBuffer>(argument), dimension);
+  }
   int64_t result_size(size_t result, size_t dimension) const {
     auto buffer = results_.get<ffi::AnyBuffer>(result);
     if (!buffer.has_value() || dimension >= (*buffer)->dimensions().size()) return -1;
@@ -148,7 +152,8 @@ class Arrays {
 
 // Calls body(arrays, is_complex) with arrays of the type of the first argument.
 template <class F>
-ffi::Error with_arrays(const char* call, const ffi::RemainingArgs& arguments, const ffi::RemainingRets& results, F body) {
+ffi::Error with_arrays(const char* call, const ffi::RemainingArgs& arguments, const ffi::RemainingRets& results,
+                       F body) {
   const auto first = arguments.get<ffi::AnyBuffer>(0);
   const ffi::DataType type = first.has_value() ? first->element_type() : ffi::DataType::INVALID;
   const bool is_complex = type == ffi::C64 || type == ffi::C128;
@@ -204,8 +209,7 @@ LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape) {
   in.b = arrays.take("b", {S});
   in.C = arrays.take("C", {H, S});
   in.D = full ? arrays.take("D", {H, H}) : arrays.take("D", {H});
-  in.W_D = full ? arrays.take("W_D", {H, H, H})
-                : arrays.take_if(shape.direct == Direct::kDiagonal, "W_D", {H, H});
+  in.W_D = full ? arrays.take("W_D", {H, H, H}) : arrays.take_if(shape.direct == Direct::kDiagonal, "W_D", {H, H});
   const int64_t R = shape.rank;
   if (R > 0) {
     in.V1 = arrays.take("V1", {R, H});
@@ -239,7 +243,8 @@ ffi::Error layer(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
 
 // The gradients of weights have one more dimension in front: the batch in so many groups, each with a sum of its own.
 ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                          bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b) {
+                          bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a,
+                          double b) {
   return with_arrays("s7 layer_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "u must be real");
     LayerShape shape = layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b});
@@ -301,12 +306,14 @@ ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
   });
 }
 
-// The recurrence --------------------------------------------------------------------------------------------------------
+// The recurrence
+// --------------------------------------------------------------------------------------------------------
 
 ffi::Error scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool reverse) {
   return with_arrays("s7 scan", arguments, results, [&](auto& arrays, bool is_complex) {
     const int64_t N = arrays.size(0, 0), L = arrays.size(0, 1), P = arrays.size(0, 2);
-    const auto a = arrays.take("a", {N, L, P}), v = arrays.take("v", {N, L, P}), initial = arrays.take("initial", {N, P});
+    const auto a = arrays.take("a", {N, L, P}), v = arrays.take("v", {N, L, P}),
+               initial = arrays.take("initial", {N, P});
     const auto x = arrays.give("x", {N, L, P});
     return arrays.run([&] { kernels_for(x).scan({N, L, P, is_complex, reverse}, a, v, initial, x, pool_of(threads)); });
   });
@@ -316,7 +323,8 @@ ffi::Error scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, 
                          bool reverse) {
   return with_arrays("s7 scan_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     const int64_t N = arrays.size(0, 0), L = arrays.size(0, 1), P = arrays.size(0, 2);
-    const auto a = arrays.take("a", {N, L, P}), x = arrays.take("x", {N, L, P}), initial = arrays.take("initial", {N, P});
+    const auto a = arrays.take("a", {N, L, P}), x = arrays.take("x", {N, L, P}),
+               initial = arrays.take("initial", {N, P});
     const auto gradient = arrays.take("gradient", {N, L, P});
     const auto da = arrays.give("da", {N, L, P}), dv = arrays.give("dv", {N, L, P});
     const auto dinitial = arrays.give("dinitial", {N, P});
@@ -327,7 +335,8 @@ ffi::Error scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, 
   });
 }
 
-// The forms -------------------------------------------------------------------------------------------------------------
+// The forms
+// -------------------------------------------------------------------------------------------------------------
 
 ffi::Error quadratic(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results) {
   return with_arrays("s7 quadratic", arguments, results, [&](auto& arrays, bool is_complex) {
@@ -400,8 +409,14 @@ ffi::Error bilinear_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argumen
 auto bind() { return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets(); }
 
 auto bind_layer() {
-  return bind().Attr<bool>("oscillate").Attr<bool>("reverse").Attr<int64_t>("gain").Attr<int64_t>("direct")
-      .Attr<int64_t>("rank")      .Attr<double>("a").Attr<double>("b");
+  return bind()
+      .Attr<bool>("oscillate")
+      .Attr<bool>("reverse")
+      .Attr<int64_t>("gain")
+      .Attr<int64_t>("direct")
+      .Attr<int64_t>("rank")
+      .Attr<double>("a")
+      .Attr<double>("b");
 }
 
 }  // namespace

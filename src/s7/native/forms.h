@@ -29,7 +29,8 @@ struct Columns {
 
 // The other way: from sums[first product …][outputs] to the gradients of the matrices; of one that is null to nothing.
 template <class T, int kCount>
-void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const Matrix<T> (&matrices)[kCount], Pool pool) {
+void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const Matrix<T> (&matrices)[kCount],
+            Pool pool) {
   parallel(pool, outputs, [&](int64_t n) {
     const T* sum = sums + first * padded + n;
     for (const Matrix<T>& matrix : matrices)
@@ -89,7 +90,7 @@ Form<T> bilinear_form(const Layout& layout, int64_t outputs, const T* W, const T
 template <class T>
 void apply_form(const Form<T>& form, int64_t events, int64_t width, int64_t state, const T* x, const T* u, T* y,
                 Pool pool) {
-  const Chunks chunks = Chunks::of(events);
+  const Chunks chunks = Chunks::small(events);
   parallel(pool, chunks.count, [&](int64_t chunk) {
     const Layout layout{width, state, 0};
     Buffer<T> rows(layout.size()), result(form.outputs() * kTile);

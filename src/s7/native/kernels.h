@@ -1,8 +1,8 @@
 // What the kernels offer: plain functions on pointers, one table of them for each instruction set.
 //
-// All arrays are dense and row-major, events after one another: u is (batch, length, width), x is (batch, length, rows).
-// A complex state of size P is 2·P rows, its real parts and then its imaginary parts. Nothing here knows of Python
-// or JAX.
+// Every size is at least 1. All arrays are dense and row-major, events after one another: u is (batch, length, width),
+// x is (batch, length, rows). A complex state of size P is 2·P rows, its real parts and then its imaginary parts.
+// Nothing here knows of Python or JAX.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ struct LayerShape {
 // `omega` counts only in layers that oscillate, and W_D is null where D is static.
 template <class T>
 struct LayerInputs {
-  const T *u, *dt, *marks;         // (batch, length, width), (batch, length), (batch, length)
-  const T *initial;                // (batch, rows)
-  const T *w, *W_w, *omega;        // (state), (state, width), (state)
-  const T *B, *W_B, *b;            // (rows, width), (rows, width, width), (rows)
-  const T *C, *W_C;                // (width, rows), (width, rows, width)
-  const T *D, *W_D;                // diagonal: (width), (width, width); full: (width, width), (width, width, width)
+  const T *u, *dt, *marks;   // (batch, length, width), (batch, length), (batch, length)
+  const T* initial;          // (batch, rows)
+  const T *w, *W_w, *omega;  // (state), (state, width), (state)
+  const T *B, *W_B, *b;      // (rows, width), (rows, width, width), (rows)
+  const T *C, *W_C;          // (width, rows), (width, rows, width)
+  const T *D, *W_D;          // diagonal: (width), (width, width); full: (width, width), (width, width, width)
   // In place of W_B and W_C in a layer of rank R: V3 ((V1 u) * (V2 u)) and U3 ((U1 x) * (U2 u)).
-  const T *V1, *V2, *V3;           // (R, width), (R, width), (rows, R)
-  const T *U1, *U2, *U3;           // (R, rows), (R, width), (width, R)
+  const T *V1, *V2, *V3;  // (R, width), (R, width), (rows, R)
+  const T *U1, *U2, *U3;  // (R, rows), (R, width), (width, R)
 };
 
 // `raw` (w_k) and `input` (B_k u_k + b) are what the gradient needs beside the states; null if it is not wanted.
@@ -76,15 +76,16 @@ struct ScanShape {
 template <class T>
 struct Kernels {
   void (*layer)(const LayerShape&, const LayerInputs<T>&, const LayerOutputs<T>&, Pool);
-  void (*layer_gradient)(const LayerShape&, const LayerInputs<T>&, const LayerSaved<T>&, const LayerGradients<T>&, Pool);
+  void (*layer_gradient)(const LayerShape&, const LayerInputs<T>&, const LayerSaved<T>&, const LayerGradients<T>&,
+                         Pool);
   void (*scan)(const ScanShape&, const T* a, const T* v, const T* initial, T* x, Pool);
   // From the gradient that reaches x, those of a, v and the initial state.
   void (*scan_gradient)(const ScanShape&, const T* a, const T* x, const T* initial, const T* gradient, T* a_gradient,
                         T* v_gradient, T* initial_gradient, Pool);
   // y_n = Σ_ij W[n, i, j] u_i u_j, u (events, width), W (outputs, width, width).
   void (*quadratic)(int64_t events, int64_t width, int64_t outputs, const T* W, const T* u, T* y, Pool);
-  void (*quadratic_gradient)(int64_t events, int64_t width, int64_t outputs, const T* W, const T* u,
-                             const T* gradient, T* W_gradient, T* u_gradient, Pool);
+  void (*quadratic_gradient)(int64_t events, int64_t width, int64_t outputs, const T* W, const T* u, const T* gradient,
+                             T* W_gradient, T* u_gradient, Pool);
   // y_n = Σ_pj W[n, p, j] x_p u_j, x (events, rows), u (events, width), W (outputs, rows, width).
   void (*bilinear)(int64_t events, int64_t width, int64_t rows, int64_t outputs, const T* W, const T* x, const T* u,
                    T* y, Pool);

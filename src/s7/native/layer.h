@@ -51,7 +51,7 @@ class Layer {
 
   void forward(const LayerOutputs<T>& out, Pool pool) const {
     const int64_t events = shape_.events();
-    const Chunks chunks = Chunks::of(events);
+    const Chunks chunks = Chunks::small(events);
     Buffer<T> a(events * rows_);
     parallel(pool, chunks.count, [&](int64_t chunk) {
       Buffer<T> rows(layout_.size()), raw(states_ * kTile), input(rows_ * kTile), factor(rows_ * kTile);
@@ -96,7 +96,8 @@ class Layer {
     parallel(pool, chunks.count, [&](int64_t chunk) {
       output_sums.clear(chunk);
       direct_sums.clear(chunk);
-      before_the_scan(chunks, chunk, saved, out.u, a.data(), adjoint.data(), output_sums.of(chunk), direct_sums.of(chunk));
+      before_the_scan(chunks, chunk, saved, out.u, a.data(), adjoint.data(), output_sums.of(chunk),
+                      direct_sums.of(chunk));
     });
     run_back(a.data(), saved.final_gradient, adjoint.data(), out.initial, pool);
     Sums<T> raw_sums(chunks, raw_.sums_size()), input_sums(chunks, input_.sums_size()), omega_sums(chunks, states_);
@@ -223,7 +224,8 @@ class Layer {
   void pass_through(const T* rows, int64_t count, T* direct, T* y) const {
     if (shape_.direct == Direct::kFull) return direct_.apply(rows, count, y);
     diagonal(rows, count, direct);
-    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) store(y + n, load(y + n) + load(direct + n) * load(rows + n));
+    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
+      store(y + n, load(y + n) + load(direct + n) * load(rows + n));
   }
 
   // The diagonal of D_k.
@@ -360,7 +362,8 @@ class Layer {
         store(raw + at, discretization_.raw_gradient(point, w, rate));
         store(input + at, drive_gradient);
         if (shape_.oscillate) store(input + half + at, drive_imaginary);
-        store(gap + k, load(gap + k) - modulus * point.rate * point.modulus + angle * (shape_.oscillate ? in_.omega[p] : T(0)));
+        store(gap + k,
+              load(gap + k) - modulus * point.rate * point.modulus + angle * (shape_.oscillate ? in_.omega[p] : T(0)));
         omega_gradient += angle * dt;
       }
       for (int lane = 0; lane < kLanes<T>; ++lane) omega_sums[p] += omega_gradient[lane];

@@ -59,9 +59,8 @@ class FactoredMap {
   // U3 ((U1 x) * (U2 u)) + C x.
   static FactoredMap output(const Layout& layout, const LayerInputs<T>& in, Layouts layouts) {
     const int64_t H = layout.width, S = layout.state, R = layout.rank, x = layout.state_row();
-    return FactoredMap(
-        layout, factor(layout, x, S, in.U1, layouts), factor(layout, 0, H, in.U2, layouts),
-        Form<T>(Products::linear(layout, x, S, R), H, Columns<T, 2>{{{in.C, S}, {in.U3, R}}}, layouts));
+    return FactoredMap(layout, factor(layout, x, S, in.U1, layouts), factor(layout, 0, H, in.U2, layouts),
+                       Form<T>(Products::linear(layout, x, S, R), H, Columns<T, 2>{{{in.C, S}, {in.U3, R}}}, layouts));
   }
 
   int64_t padded() const { return sum_.padded(); }
@@ -117,7 +116,8 @@ class FactoredMap {
     std::memset(work, 0, size_t(2 * layout_.rank * kTile) * sizeof(T));
     first_.apply(rows, events, first);
     second_.apply(rows, events, second);
-    for (int64_t n = 0; n < layout_.rank * kTile; n += kLanes<T>) store(product + n, load(first + n) * load(second + n));
+    for (int64_t n = 0; n < layout_.rank * kTile; n += kLanes<T>)
+      store(product + n, load(first + n) * load(second + n));
   }
 
   static void back_factor(const Form<T>& factor, T* rows, const T* g, int64_t events, T* gradient, T* sums,

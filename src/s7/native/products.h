@@ -1,9 +1,9 @@
 // Forms that are linear in products of two rows: y_n = Σ_m M[m, n] · left_m · right_m, along a tile of events.
 //
 // B_k u_k is such a form in the products u_i u_j with i ≤ j (the symmetric half), C_k x_k in the products x_p u_j, and
-// with a row of ones beside them the linear parts are the products u_j · 1. A tile holds kTile events; its rows (u, one,
-// x) lie in a buffer with the events side by side, in the lanes of the vectors. The matrices B_k and C_k exist only
-// as sums in registers. All three directions are matrix products whose left side is made on the fly:
+// with a row of ones beside them the linear parts are the products u_j · 1. A tile holds kTile events; its rows (u,
+// one, x) lie in a buffer with the events side by side, in the lanes of the vectors. The matrices B_k and C_k exist
+// only as sums in registers. All three directions are matrix products whose left side is made on the fly:
 //
 //     forward            y[n]       += Σ_m M[m, n] · z_m                    z_m = left_m · right_m
 //     gradient of rows   t_m         = Σ_n M[m, n] · g[n],   d left_m += t_m · right_m,   d right_m += t_m · left_m
@@ -17,11 +17,11 @@
 
 namespace s7::S7_ISA {
 
-inline constexpr int kTile = 96;     // events; a multiple of every group below
-inline constexpr int kVectors = 3;   // vectors of events in a group: with kOutputs rows they fill the registers
+inline constexpr int kTile = 96;    // events; a multiple of every group below
+inline constexpr int kVectors = 3;  // vectors of events in a group: with kOutputs rows they fill the registers
 inline constexpr int kOutputs = kRegisters == 32 ? 8 : 4;
-inline constexpr int kSpread = 4;    // products with the same left row that the gradient of rows takes at once
-inline constexpr int kProducts = 96; // products made at a time
+inline constexpr int kSpread = 4;      // products with the same left row that the gradient of rows takes at once
+inline constexpr int kProducts = 192;  // products made at a time
 
 template <class T>
 inline constexpr int kGroup = kVectors * kLanes<T>;
@@ -36,8 +36,8 @@ struct Pair {
   int32_t left, right;
 };
 
-// The rows of a tile: the input, one, the state, and products of factors where the form has them. After each of the three
-// parts come three rows that runs may touch past their end.
+// The rows of a tile: the input, one, the state, and products of factors where the form has them. After each of the
+// three parts come three rows that runs may touch past their end.
 struct Layout {
   int64_t width, state, rank;
 
@@ -132,14 +132,26 @@ template <class T, bool kMake>
 inline void accumulate_rows(int64_t outputs, const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z,
                             T* y) {
   switch (outputs) {
-    case 1: return accumulate<T, 1, kMake>(weights, rows, pairs, count, z, y);
-    case 2: return accumulate<T, 2, kMake>(weights, rows, pairs, count, z, y);
-    case 3: return accumulate<T, 3, kMake>(weights, rows, pairs, count, z, y);
-    case 4: return accumulate<T, 4, kMake>(weights, rows, pairs, count, z, y);
-    case 5: if constexpr (kOutputs > 4) return accumulate<T, 5, kMake>(weights, rows, pairs, count, z, y); break;
-    case 6: if constexpr (kOutputs > 4) return accumulate<T, 6, kMake>(weights, rows, pairs, count, z, y); break;
-    case 7: if constexpr (kOutputs > 4) return accumulate<T, 7, kMake>(weights, rows, pairs, count, z, y); break;
-    case 8: if constexpr (kOutputs > 4) return accumulate<T, 8, kMake>(weights, rows, pairs, count, z, y); break;
+    case 1:
+      return accumulate<T, 1, kMake>(weights, rows, pairs, count, z, y);
+    case 2:
+      return accumulate<T, 2, kMake>(weights, rows, pairs, count, z, y);
+    case 3:
+      return accumulate<T, 3, kMake>(weights, rows, pairs, count, z, y);
+    case 4:
+      return accumulate<T, 4, kMake>(weights, rows, pairs, count, z, y);
+    case 5:
+      if constexpr (kOutputs > 4) return accumulate<T, 5, kMake>(weights, rows, pairs, count, z, y);
+      break;
+    case 6:
+      if constexpr (kOutputs > 4) return accumulate<T, 6, kMake>(weights, rows, pairs, count, z, y);
+      break;
+    case 7:
+      if constexpr (kOutputs > 4) return accumulate<T, 7, kMake>(weights, rows, pairs, count, z, y);
+      break;
+    case 8:
+      if constexpr (kOutputs > 4) return accumulate<T, 8, kMake>(weights, rows, pairs, count, z, y);
+      break;
   }
 }
 

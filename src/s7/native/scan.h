@@ -53,10 +53,14 @@ inline void scan_real(Walk walk, int64_t states, const T* a, const T* v, const T
   }
   const int64_t left = states - p, last = left - kLane;
   switch ((left + kLane - 1) / kLane) {
-    case 1: return scan_vectors<T, 1>(walk, states, last, a + p, v + p, initial + p, x + p);
-    case 2: return scan_vectors<T, 2>(walk, states, last, a + p, v + p, initial + p, x + p);
-    case 3: return scan_vectors<T, 3>(walk, states, last, a + p, v + p, initial + p, x + p);
-    default: return scan_vectors<T, 4>(walk, states, last, a + p, v + p, initial + p, x + p);
+    case 1:
+      return scan_vectors<T, 1>(walk, states, last, a + p, v + p, initial + p, x + p);
+    case 2:
+      return scan_vectors<T, 2>(walk, states, last, a + p, v + p, initial + p, x + p);
+    case 3:
+      return scan_vectors<T, 3>(walk, states, last, a + p, v + p, initial + p, x + p);
+    default:
+      return scan_vectors<T, 4>(walk, states, last, a + p, v + p, initial + p, x + p);
   }
 }
 
@@ -120,8 +124,8 @@ void scan(const ScanShape& shape, const T* a, const T* v, const T* initial, T* x
 
 // λ_k = g_k + a_{k+1} λ_{k+1}, and with it the gradients of a_k, λ_k x_{k-1}, and v_k, λ_k. kWide vectors of states.
 template <class T, int kWide>
-inline void scan_gradient_vectors(Walk walk, int64_t stride, const T* a, const T* x, const T* initial, const T* gradient,
-                                  T* a_gradient, T* v_gradient, T* initial_gradient) {
+inline void scan_gradient_vectors(Walk walk, int64_t stride, const T* a, const T* x, const T* initial,
+                                  const T* gradient, T* a_gradient, T* v_gradient, T* initial_gradient) {
   using V = Vector<T>;
   V passed[kWide] = {};  // a_{k+1} λ_{k+1}
   const int64_t step = walk.step * stride;
@@ -140,8 +144,8 @@ inline void scan_gradient_vectors(Walk walk, int64_t stride, const T* a, const T
 }
 
 template <class T>
-inline void scan_gradient_numbers(Walk walk, int64_t stride, int64_t count, bool complex_numbers, const T* a, const T* x,
-                                  const T* initial, const T* gradient, T* a_gradient, T* v_gradient,
+inline void scan_gradient_numbers(Walk walk, int64_t stride, int64_t count, bool complex_numbers, const T* a,
+                                  const T* x, const T* initial, const T* gradient, T* a_gradient, T* v_gradient,
                                   T* initial_gradient) {
   const int64_t step = walk.step * stride;
   for (int64_t p = 0; p < count; ++p) initial_gradient[p] = 0;

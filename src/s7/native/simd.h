@@ -193,7 +193,8 @@ inline void transpose_block(const double* from, int64_t from_stride, double* to,
 
 #undef S7_SHUFFLE
 
-// to[j][i] = from[i][j] for i < rows, j < columns. Blocks at the edges overlap their neighbours: the same numbers again.
+// to[j][i] = from[i][j] for i < rows, j < columns. Blocks at the edges overlap their neighbours: the same numbers
+// again.
 template <class T>
 inline void transpose(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to, int64_t to_stride) {
   constexpr int64_t kSize = 4;

@@ -16,6 +16,12 @@ struct Chunks {
     return {events, tiles, count < 32 ? count : 32};
   }
 
+  // Where there are no sums: smaller, so that no thread waits long for the last.
+  static Chunks small(int64_t events) {
+    const int64_t tiles = (events + kTile - 1) / kTile;
+    return {events, tiles, (tiles + 1) / 2};
+  }
+
   // task(tile's first event, events in it) for the tiles of one chunk.
   template <class F>
   void for_tiles(int64_t chunk, F task) const {
@@ -57,8 +63,7 @@ template <class T>
 inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows) {
   transpose(source, events, columns, columns, rows, kTile);
   if (events < kTile)
-    for (int64_t j = 0; j < columns; ++j)
-      std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
+    for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
 }
 
 template <class T>
