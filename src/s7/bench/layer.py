@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from s7.bench import straightforward
 from s7.bench.cases import LayerCase
-from s7.bench.machine import fits, multiplier
+from s7.bench.machine import fits, sgemm_rate
 from s7.bench.measures import Row
 from s7.bench.memory import peak_in_a_child
 from s7.bench.peers import Peer
@@ -21,7 +21,7 @@ from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import Run, best_of
 from s7.layer import S7Layer
 
-MATERIALISED, SGEMM = "materialised", "sgemm"
+MATERIALISED = "materialised"
 
 
 def flops(width: int, state: int, D: str, *, gradient: bool = False) -> int:
@@ -60,10 +60,9 @@ def rows(
 ) -> Iterator[Row]:
     """A row for each case and way; ratios are to the first way.
 
-    Rates are also given over that of a plain matrix product, timed in turns with the ways: a machine that does other
-    things too is not always equally fast.
+    Rates are also given over that of a plain matrix product, timed just before and after the ways: a machine that does
+    other things too is not always equally fast.
     """
-    multiply, operations = multiplier()
     for number, case in enumerate(cases, 1):
         where = f"{number}/{len(cases)}: {', '.join(case.tasks) or 'layer'} at length {case.length:,}"
         ways = [*backend_names(), MATERIALISED]
@@ -84,16 +83,18 @@ def rows(
             else:
                 forwards[peer.name], gradients[peer.name] = peer.programs(case)
         say(f"{where}, timing")
-        forward, gradient = (best_of(runs, timed | {SGEMM: multiply}) for timed in (forwards, gradients))
-        forward_sgemm, gradient_sgemm = (operations / seconds.pop(SGEMM) / 1e9 for seconds in (forward, gradient))
+        before = sgemm_rate()
+        forward, gradient = best_of(runs, forwards), best_of(runs, gradients)
+        sgemm = max(before, sgemm_rate())
         for way in ways:
             row: Row = {"benchmark": "layer"} | case.about() | {"way": way, "skipped": skipped.get(way)}
+            row["sgemm_gflops"] = sgemm
             # Another layer is another formula.
             counted = peer is None or way != peer.name
             once = flops(case.width, case.state, case.form.D)
-            row |= _measured("forward", forward, way, case, once, forward_sgemm, counted)
+            row |= _measured("forward", forward, way, case, once, sgemm, counted)
             both = flops(case.width, case.state, case.form.D, gradient=True)
-            row |= _measured("gradient", gradient, way, case, both, gradient_sgemm, counted)
+            row |= _measured("gradient", gradient, way, case, both, sgemm, counted)
             measured = memory and counted and way not in skipped
             if measured:
                 say(f"{where}, memory of {way}")
@@ -105,13 +106,12 @@ def _measured(
 ) -> Row:
     """The fields of one of the two times; None where the way was skipped."""
     if way not in seconds:
-        return {f"{name}_{field}": None for field in ("ns", "ratio", "gflops", "sgemm_gflops", "of_sgemm")}
+        return {f"{name}_{field}": None for field in ("ns", "ratio", "gflops", "of_sgemm")}
     nanoseconds = seconds[way] / case.steps * 1e9
     rate = flops / nanoseconds if counted else None
     return {
         f"{name}_ns": nanoseconds,
         f"{name}_ratio": seconds[way] / next(iter(seconds.values())),
         f"{name}_gflops": rate,
-        f"{name}_sgemm_gflops": sgemm,
         f"{name}_of_sgemm": None if rate is None else rate / sgemm,
     }

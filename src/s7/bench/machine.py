@@ -1,6 +1,7 @@
 """The machine that is measured: its processor, and how fast it multiplies matrices and copies memory."""
 
 import os
+import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -14,6 +15,8 @@ from s7.bench.timing import Run, best_of
 from s7.training.machine import processor, versions
 
 SIZES = (1024, 2048)
+# Seconds: the threads of NumPy's matrix product wait for more to do, busily, and would slow down what is timed next.
+SETTLING = 0.3
 # Bytes that one case may take: a machine of any size stays usable.
 LARGEST = 4e9
 
@@ -50,15 +53,8 @@ def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
         for run in rivals.values():
             run()
         rates += [2 * size**3 / seconds / 1e9 for seconds in best_of(10, rivals, seconds=0.5).values()]
+    time.sleep(SETTLING)
     return max(rates)
-
-
-def multiplier(size: int = SIZES[0]) -> tuple[Run, int]:
-    """A product of square float32 matrices on all threads, in place, and its floating-point operations."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
-    product = np.matmul(a, b)
-    return partial(np.matmul, a, b, out=product), 2 * size**3
 
 
 def copier(size: int, workers: int) -> Run:

@@ -14,8 +14,8 @@ layer's parameters and its input. A step is one event of one sequence. The ways 
 the same parameters, which is checked before timing. `materialised` is the layer as one would first write it, with B_k
 and C_k (and D_k, where it is full) over the whole sequence and an associative scan; – is where those would not fit, by
 an estimate of six times their size against 4 GB and the memory at hand. Rates count 4·P·H² operations a step forward,
-2·H³ more where D is full, and three times that forward and backward, whatever a way really does; sgemm is a product
-of two 1024 × 1024 matrices by NumPy, timed in turns with the ways. Memory is that of a process of its own, compiling
+2·H³ more where D is full, and three times that forward and backward, whatever a way really does; sgemm is the best
+square matrix product of NumPy and JAX just before or after a case. Memory is that of a process of its own, compiling
 included. `mamba.py` or `mamba_ssm`, where it is installed, is Mamba's selective scan in PyTorch at the same width, with
 P states for each channel: another function, for comparison of times only.""",
     "scan": """\
