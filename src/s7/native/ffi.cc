@@ -1,6 +1,10 @@
 // The kernels as XLA custom calls. This file checks every size before a pointer is passed on, and does nothing else.
 #include "xla/ffi/api/ffi.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <initializer_list>
 #include <new>
 #include <string>
@@ -40,6 +44,19 @@ void advance(int64_t by, P*&... pointers) {
   ((pointers = pointers == nullptr ? nullptr : pointers + by), ...);
 }
 
+// Large results are new memory each time, and the system hands it out page by page as it is first touched, which can
+// take longer than a kernel: let the pages be large, where the system has such.
+void ask_for_large_pages(void* data, size_t bytes) {
+#if defined(__linux__)
+  constexpr uintptr_t kLargePage = uintptr_t(2) << 20;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(data) + kLargePage - 1) / kLargePage * kLargePage;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(data) + bytes) / kLargePage * kLargePage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // advice: may be ignored
+#else
+  (void)data, (void)bytes;
+#endif
+}
+
 // The arrays of a call, in order. Each is checked, type and shape, as it is taken; what does not fit is remembered, and
 // no kernel runs.
 template <class T>
@@ -68,6 +85,7 @@ class Arrays {
     auto buffer = results_.get<ffi::AnyBuffer>(given_++);
     if (!buffer.has_value()) return missing<T*>(name);
     check(name, **buffer, shape);
+    ask_for_large_pages((*buffer)->untyped_data(), (*buffer)->size_bytes());
     return pointer<T*>(**buffer);
   }
 
