@@ -10,7 +10,9 @@ setup: .venv/installed
 # The native kernels are built by this too: again when their sources change.
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	# What builds it first, here: an environment of its own for the build would install jaxlib a second time.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27' 'jaxlib>=0.10'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[dev]'
 	touch $@
 
 lint: setup
@@ -20,7 +22,7 @@ lint: setup
 	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.cc tests/native/*.cc
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The native kernels against plain loops, under the sanitizers. It needs g++ and nothing else.
 sanitize: build/sanitize/thread/kernels_test build/sanitize/address/kernels_test

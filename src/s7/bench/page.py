@@ -53,12 +53,15 @@ def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
         "makes this page, each part from the file that the command at its head writes. Times are the best of several",
         "runs that the ways take in turns, in one process. In brackets: the time over that of the first way.",
     ]
-    order = list(BENCHMARKS)
+    order, told = list(BENCHMARKS), set()
     for stem, record in sorted(records.items(), key=lambda item: order.index(item[1].name)):
         benchmark = BENCHMARKS[record.name]
         # Where two files are of one kind, their names tell them apart.
         of = stem if several.count(record.name) > 1 else ""
-        lines += ["", f"## {benchmark.title}{of and f': {of}'}", "", *_how(record), "", ABOUT[record.name]]
+        lines += ["", f"## {benchmark.title}{of and f': {of}'}", "", *_how(record)]
+        if record.name not in told:
+            lines += ["", ABOUT[record.name]]
+        told.add(record.name)
         for drawing in figures.drawings(record.name, record.rows):
             path = out.parent / "figures" / f"{out.stem}-{of and f'{of}-'}{drawing.name}.svg"
             write_atomically(path, drawing.svg)
