@@ -7,11 +7,11 @@ WORKERS ?= 2
 
 setup: .venv/installed
 
-# The native kernels are built by this too: again when their sources change.
+# The native kernels are built by this too: again when their sources change. What builds them comes first, for an
+# environment of its own for the build would install jaxlib a second time.
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
-	# What builds it first, here: an environment of its own for the build would install jaxlib a second time.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27' 'jaxlib>=0.10'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[dev]'
 	touch $@
 
