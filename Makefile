@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.cc tests/native/*.cc
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # The native kernels against plain loops, under the sanitizers. It needs g++ and nothing else.
 sanitize: build/sanitize/thread/kernels_test build/sanitize/address/kernels_test
