@@ -17,6 +17,7 @@ from s7.bench.memory import peak_in_a_child
 from s7.bench.page import write
 from s7.cli.main import main
 from s7.settings import build, table_of
+from s7.training.machine import usable_cores
 
 TINY = LayerCase(2, 6, 4, 3)
 # Each backend, and the straightforward version.
@@ -143,7 +144,7 @@ def test_rivals_take_turns_until_one_has_used_its_time(monkeypatch):
 
 def test_scans_agree_and_are_set_beside_a_copy():
     rows = list(scan.rows([(2, 8, 3)], runs=1))
-    copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, machine.threads()}}
+    copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, usable_cores()}}
     ways = {*rivals.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
     assert {(row["number"], row["way"]) for row in rows} == {(n, way) for n in ("real", "complex") for way in ways}
     for row in rows:

@@ -12,7 +12,7 @@ import numpy as np
 
 from s7.bench.measures import Row
 from s7.bench.timing import Run, best_of
-from s7.training.machine import processor, versions
+from s7.training.machine import processor, usable_cores, versions
 
 SIZES = (1024, 2048)
 # Seconds: the threads of NumPy's matrix product wait for more to do, busily, and would slow down what is timed next.
@@ -21,18 +21,13 @@ SETTLING = 0.3
 LARGEST = 4e9
 
 
-def threads() -> int:
-    """Cores that this process may use; XLA and NumPy start as many threads."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def describe(command: str, sizes: tuple[int, ...] = SIZES) -> Row:
     """The first line of a file: what was run, where, and how fast a plain matrix product is there."""
     return {
         "command": command,
         "processor": processor(),
         "cores": os.cpu_count(),
-        "threads": threads(),
+        "threads": usable_cores(),
         "platform": jax.default_backend(),
         "versions": versions() | {"numpy": np.__version__},
         "sgemm_gflops": sgemm_rate(sizes),

@@ -37,7 +37,7 @@ call for all of its events.""",
 def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
     """Reads the files and writes the page and its figures; returns what was written, the page last."""
     records = {path.stem: read(path) for path in files}
-    several = [record.name for record in records.values()]
+    kinds = [record.name for record in records.values()]
     try:
         from s7.bench import figures
     except ModuleNotFoundError as error:
@@ -57,7 +57,7 @@ def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
     for stem, record in sorted(records.items(), key=lambda item: order.index(item[1].name)):
         benchmark = BENCHMARKS[record.name]
         # Where two files are of one kind, their names tell them apart.
-        of = stem if several.count(record.name) > 1 else ""
+        of = stem if kinds.count(record.name) > 1 else ""
         lines += ["", f"## {benchmark.title}{of and f': {of}'}", "", *_how(record)]
         if record.name not in told:
             lines += ["", ABOUT[record.name]]

@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import Any
 
 from s7.bench.cases import LayerCase
-from s7.bench.machine import fits, threads
+from s7.bench.machine import fits
 from s7.bench.timing import Run
+from s7.training.machine import usable_cores
 
 MISSING = "no PyTorch with mambapy or mamba_ssm here: no rows of Mamba's selective scan"
 # Arrays of (batch, L, H, P) that forward and backward hold at once, roughly.
@@ -74,7 +75,7 @@ def find() -> Peer | None:
             torch, found = import_module("torch"), import_module(module)
         except (ImportError, OSError):  # mamba_ssm does not import on a machine without CUDA
             continue
-        torch.set_num_threads(threads())
+        torch.set_num_threads(usable_cores())
         return Peer(name, torch, adapt(found))
     return None
 

@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from s7.bench.machine import copier, new_copier, threads
+from s7.bench.machine import copier, new_copier
 from s7.bench.measures import Row
 from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import best_of
 from s7.recurrence import recurrence
+from s7.training.machine import usable_cores
 
 SHAPES = ((8, 4096, 16), (8, 32_768, 16), (1, 131_072, 16), (1, 1_048_576, 16), (64, 4096, 64))
 # Arrays of the size of x that are read or written at the least.
@@ -68,7 +69,7 @@ def rows(
             say(f"{where}, comparing")
             require_agreement({name: (forwards[name](), gradients[name]()) for name in forwards}, where)
             size = arguments[1].nbytes
-            for workers in sorted({1, threads()}):
+            for workers in sorted({1, usable_cores()}):
                 name = f"copy, {workers} thread{'' if workers == 1 else 's'}"
                 # A copy of n bytes moves 2n: n are read and n written.
                 forwards[name] = copier(FORWARD * size // 2, workers)

@@ -49,7 +49,7 @@ class Discretization {
     return point;
   }
 
-  // dw / dr times `rate_gradient`.
+  // dr / dw times `rate_gradient`.
   V raw_gradient(const Point& point, V w, V rate_gradient) const {
     return T(-2) * a_ * w * (point.rate * rate_gradient) * point.rate;
   }

@@ -63,55 +63,42 @@ def scan(
 
 # The forms -----------------------------------------------------------------------------------------------------------
 
-_SECOND, _THIRD = slice(1, 2), slice(2, 3)
-_quadratic = custom_call("s7_quadratic", _SECOND, lambda u, W: [(u.shape[0], W.shape[0])])
-_quadratic_gradient = custom_call(
-    "s7_quadratic_gradient", _SECOND, lambda u, W, g, groups: [u.shape, (groups, *W.shape)]
-)
+
+def _make_form(name: str, data: int):
+    """The custom call of a form, and the form with its gradient: of so many arrays of data and one of weights."""
+    weights = slice(data, data + 1)
+
+    def gradient_shapes(*arrays, groups):
+        return [*(array.shape for array in arrays[:data]), (groups, *arrays[data].shape)]
+
+    call = custom_call(f"s7_{name}", weights, lambda *arrays: [(arrays[0].shape[0], arrays[data].shape[0])])
+    gradient_call = custom_call(f"s7_{name}_gradient", weights, gradient_shapes)
+
+    def value(options, *arrays):
+        return call(*arrays, options=options)
+
+    def gradient(options, saved, gradients):
+        *of_data, of_weights = gradient_call(*saved, *gradients, options=options, groups=1)
+        return *of_data, of_weights[0]
+
+    form = differentiable(
+        f"s7_{name}_form", weights, value, lambda options, *arrays: (value(options, *arrays), arrays), gradient
+    )
+    return call, form
 
 
-def _quadratic_saved(options, u, W):
-    return _quadratic(u, W, options=options), (u, W)
-
-
-def _quadratic_back(options, saved, gradients):
-    du, dW = _quadratic_gradient(*saved, *gradients, options=options, groups=1)
-    return du, dW[0]
-
-
-_differentiable_quadratic = differentiable(
-    "s7_quadratic_form", _SECOND, lambda *arguments: _quadratic_saved(*arguments)[0], _quadratic_saved, _quadratic_back
-)
+_quadratic, _quadratic_form = _make_form("quadratic", 1)
+_bilinear, _bilinear_form = _make_form("bilinear", 2)
 
 
 def quadratic(W: Float[Array, "N H H"], u: Float[Array, "L H"]) -> Float[Array, "L N"]:
     """y_kn = Σ_ij W[n, i, j] u_ki u_kj."""
-    return _differentiable_quadratic(u, W, options=NoOptions())[0]
-
-
-_bilinear = custom_call("s7_bilinear", _THIRD, lambda x, u, W: [(u.shape[0], W.shape[0])])
-_bilinear_gradient = custom_call(
-    "s7_bilinear_gradient", _THIRD, lambda x, u, W, g, groups: [x.shape, u.shape, (groups, *W.shape)]
-)
-
-
-def _bilinear_saved(options, x, u, W):
-    return _bilinear(x, u, W, options=options), (x, u, W)
-
-
-def _bilinear_back(options, saved, gradients):
-    dx, du, dW = _bilinear_gradient(*saved, *gradients, options=options, groups=1)
-    return dx, du, dW[0]
-
-
-_differentiable_bilinear = differentiable(
-    "s7_bilinear_form", _THIRD, lambda *arguments: _bilinear_saved(*arguments)[0], _bilinear_saved, _bilinear_back
-)
+    return _quadratic_form(u, W, options=NoOptions())[0]
 
 
 def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "L H"]) -> Float[Array, "L N"]:
     """y_kn = Σ_pi W[n, p, i] x_kp u_ki."""
-    return _differentiable_bilinear(x, u, W, options=NoOptions())[0]
+    return _bilinear_form(x, u, W, options=NoOptions())[0]
 
 
 # The layer -----------------------------------------------------------------------------------------------------------

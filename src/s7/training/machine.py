@@ -53,8 +53,13 @@ def versions() -> dict[str, str]:
 
 def description() -> str:
     """The processor, its cores, and what JAX runs on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = usable_cores()
     return f"{processor()}, {cores} core{'' if cores == 1 else 's'}, {jax.default_backend()}"
+
+
+def usable_cores() -> int:
+    """Cores that this process may use; XLA and NumPy start as many threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:
