@@ -57,7 +57,7 @@ def plans_as_lists(plans):
 def test_an_epoch_holds_every_target_once(lengths, size, shapes, stride, extra, per_step):
     samples = make(lengths, per_step=per_step)
     for batching in both(lengths, size, shapes, stride, extra):
-        plans = batching.epoch(samples, seed=3, epoch=1)
+        plans = batching.epoch(samples.lengths, seed=3, epoch=1)
         batches = list(batching.batches(samples, plans))
         targets = np.concatenate([batch.targets[batch.weight > 0].ravel() for batch in batches])
         assert sorted(targets) == sorted(samples.targets)
@@ -145,9 +145,9 @@ def test_a_rare_length_has_a_bucket_too():
 def test_an_epoch_is_a_function_of_seed_epoch_and_process(lengths, size, processes, seed, epoch):
     samples = make(lengths)
     for batching in (Buckets(size), Packing(size)):
-        whole = plans_as_lists(batching.epoch(samples, seed, epoch))
-        assert whole == plans_as_lists(batching.epoch(samples, seed, epoch))
-        shares = [plans_as_lists(batching.epoch(samples, seed, epoch, n, processes)) for n in range(processes)]
+        whole = plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
+        assert whole == plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
+        shares = [plans_as_lists(batching.epoch(samples.lengths, seed, epoch, n, processes)) for n in range(processes)]
         assert {len(share) for share in shares} == {-(-len(whole) // processes)}
         taken = [plan for step in zip(*shares, strict=True) for plan in step]
         # In turn, and from the start again where they do not divide.
@@ -157,7 +157,7 @@ def test_an_epoch_is_a_function_of_seed_epoch_and_process(lengths, size, process
 @pytest.mark.parametrize("batching", [Buckets(2), Packing(2)])
 def test_epochs_and_seeds_differ(batching):
     samples = make([1, 2, 3, 4] * 5)
-    orders = [plans_as_lists(batching.epoch(samples, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)]
+    orders = [plans_as_lists(batching.epoch(samples.lengths, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)]
     assert all(a != b for a, b in combinations(orders, 2))
 
 
@@ -174,7 +174,7 @@ def test_epochs_and_seeds_differ(batching):
     ids=str,
 )
 def test_waste_is_the_part_that_is_padding(batching, waste):
-    assert batching.waste(make([3, 4, 1])) == pytest.approx(waste)
+    assert batching.waste(make([3, 4, 1]).lengths) == pytest.approx(waste)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_waste_is_the_part_that_is_padding(batching, waste):
     [
         (lambda: Buckets(0), "batch=0 must be at least 1"),
         (lambda: Buckets(1, 0).in_order(make([1])), "shapes=0 must be at least 1"),
-        (lambda: Packing(2, 7).in_order(make([3, 8])), "pack=7 is shorter than the longest sequence of data, 8"),
+        (lambda: Packing(2, 7).in_order(make([3, 8])), "pack=7 is shorter than the longest sequence, 8"),
     ],
 )
 def test_what_cannot_be_is_named(use, message):
@@ -191,7 +191,7 @@ def test_what_cannot_be_is_named(use, message):
 
 
 def test_a_pack_as_long_as_the_longest_sequence_is_long_enough():
-    assert Packing(2, 10, stride=4).row_length(make([3, 10])) == 12
+    assert Packing(2, 10, stride=4).row_length(make([3, 10]).lengths) == 12
 
 
 def model(head):

@@ -69,6 +69,7 @@ class _TokenReader(Encoder):
             raise TypeError(f"tokens must be whole numbers, not {inputs.dtype}")
         if inputs.ndim != 1:
             raise ValueError(f"tokens have shape {inputs.shape}, expected (length,); jax.vmap batches")
+        inputs = inputs.astype(jnp.int32)  # data keep them in as few bytes as they fit in
         if mask is not None:
             inputs = jnp.where(mask, inputs, 0)
         if checks.is_checked() or not isinstance(inputs, Tracer):

@@ -140,7 +140,8 @@ class Job:
                 splits["test"] = problem.test
             watch = watch or Watcher()
             model = self.new_model(problem)
-            run = Run.of(model, splits, problem.objective, self.training(), self.seed, watch, about)
+            train, varied = self.training(), problem.augmentation
+            run = Run.of(model, splits, problem.objective, train, self.seed, watch, about, varied)
             if not folder.is_begun:
                 folder.write_config(self.config(problem))
             return run.kept_in(folder, resume=resume)

@@ -27,13 +27,13 @@ class Lines(Screen):
     """A line for each epoch."""
 
     def begin(self, trainer):
-        batching, samples = trainer.batching, trainer.train
-        plans = batching.in_order(samples)
+        loader = trainer.loader
+        plans = loader.plans(0)
         lengths = sorted({plan.length for plan in plans})
         shown = ", ".join(f"{length:,}" for length in lengths)
         self.say(
-            f"{trainer.state.trained.size:,} parameters; {len(samples):,} training sequences in {len(plans):,} batches "
-            f"of length {shown}; padding {batching.waste(samples):.1%}"
+            f"{trainer.state.trained.size:,} parameters; {len(loader.samples):,} training sequences in {len(plans):,} "
+            f"batches of length {shown}; padding {loader.batching.waste(loader.lengths):.1%}"
         )
         if trainer.position.step:
             self.say(f"going on from epoch {trainer.position.epoch}, batch {trainer.position.batch}")

@@ -18,23 +18,25 @@ from s7.data.samples import Samples
 class Batch(NamedTuple):
     """Rows of events with their targets.
 
-    Padded batches hold one sequence in each row, `length` events of it real (None: all). Packed batches hold several:
-    `segments` numbers the one that each event belongs to, -1 on padding. `weight` is 1 where a target counts, else 0.
+    Padded batches hold one sample in each row, `length` events of it real (None: all); a sample of two documents takes
+    two lines of its row. Packed batches hold several samples in a row: `segments` numbers the one that each event
+    belongs to, -1 on padding. `weight` is 1 where a target counts, else 0.
     """
 
     inputs: Shaped[np.ndarray, "B L ..."]
-    dt: Float[np.ndarray, "B L"] | None
-    length: Int[np.ndarray, " B"] | None
+    dt: Float[np.ndarray, "B *D L"] | None
+    length: Int[np.ndarray, "B *D"] | None
     segments: Int[np.ndarray, "B L"] | None
     targets: Shaped[np.ndarray, "B ..."]
     weight: Float[np.ndarray, "B *T"]
 
 
 class Plan(NamedTuple):
-    """One batch to come: the samples of each row, and the places in a row."""
+    """One batch to come: the samples of each row, the places in a row, and how many samples a row can hold."""
 
     rows: list[Int[np.ndarray, " n"]]
     length: int
+    samples: int = 1
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,19 @@ class Batching(ABC):
             raise ValueError(f"batch={self.size} must be at least 1")
 
     @abstractmethod
-    def plan(self, samples: Samples, order: Int[np.ndarray, " N"]) -> list[Plan]:
-        """Batches that hold each sample of `order` once."""
+    def plan(self, lengths: Int[np.ndarray, " N"], order: Int[np.ndarray, " N"]) -> list[Plan]:
+        """Batches that hold each sample of `order` once, given how long each is at most."""
 
     @abstractmethod
     def assemble(self, samples: Samples, plan: Plan) -> Batch:
         """The batch of a plan."""
 
-    def epoch(self, samples: Samples, seed: int, epoch: int, process: int = 0, processes: int = 1) -> list[Plan]:
+    def epoch(
+        self, lengths: Int[np.ndarray, " N"], seed: int, epoch: int, process: int = 0, processes: int = 1
+    ) -> list[Plan]:
         """The batches of one epoch in their random order: this process's share, of the same number for each."""
         rng = np.random.default_rng([seed, epoch])
-        plans = self.plan(samples, rng.permutation(len(samples)))
+        plans = self.plan(lengths, rng.permutation(len(lengths)))
         plans = [plans[n] for n in rng.permutation(len(plans))]
         each = -(-len(plans) // processes)
         # A process that would run out early starts again, or the others would wait for it for ever.
@@ -66,17 +70,16 @@ class Batching(ABC):
 
     def in_order(self, samples: Samples) -> list[Plan]:
         """Batches of all samples, always the same: for validation and testing."""
-        return self.plan(samples, np.arange(len(samples)))
+        return self.plan(samples.lengths, np.arange(len(samples)))
 
     def batches(self, samples: Samples, plans: list[Plan]) -> Iterator[Batch]:
         """The batches of some plans, one after another."""
         return (self.assemble(samples, plan) for plan in plans)
 
-    def waste(self, samples: Samples) -> float:
+    def waste(self, lengths: Int[np.ndarray, " N"]) -> float:
         """The part of all places in batches that is padding."""
-        plans = self.in_order(samples)
-        places = sum(self.size * plan.length for plan in plans)
-        return 1 - int(samples.lengths.sum()) / places
+        places = sum(self.size * plan.length for plan in self.plan(lengths, np.arange(len(lengths))))
+        return 1 - int(lengths.sum()) / places
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,7 @@ class Buckets(Batching):
 
     shapes: int = 4
 
-    def plan(self, samples, order):
-        lengths = samples.lengths
+    def plan(self, lengths, order):
         bounds = bucket_bounds(lengths, self.shapes)
         bucket = np.searchsorted(bounds, lengths[order])
         plans = []
@@ -104,8 +106,8 @@ class Buckets(Batching):
         chosen = np.concatenate(plan.rows)
         # A batch that is not full repeats its first sample with weight 0: one shape, and no empty sequence.
         filled = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
-        length = samples.lengths[filled]
-        places, real = _places(samples.offsets[filled], length, plan.length)
+        starts, length = samples.spans(filled)
+        places, real = _places(starts, length, plan.length)
         weight = (np.arange(self.size) < len(chosen)).astype(np.float32)
         targets = samples.targets[filled]
         if samples.per_step:
@@ -129,12 +131,13 @@ class Packing(Batching):
     length: int = 0
     stride: int = 1
 
-    def plan(self, samples, order):
-        taken = -(-samples.lengths // self.stride) * self.stride
-        length = self.row_length(samples)
+    def plan(self, lengths, order):
+        taken = -(-lengths // self.stride) * self.stride
+        length = self.row_length(lengths)
         rows: list[list[int]] = []
         free: list[int] = []
-        most = self.most_in_a_row(samples)
+        # Fixed for a data set, so that there is one shape.
+        most = max(1, int(2 * length // lengths.mean()))
         for n in order:
             # First fit among the rows last opened: near the best, without looking through all of them.
             for row in range(max(0, len(rows) - 32), len(rows)):
@@ -147,26 +150,23 @@ class Packing(Batching):
             rows[row].append(int(n))
             free[row] -= int(taken[n])
         arrays = [np.array(row) for row in rows]
-        return [Plan(arrays[start : start + self.size], length) for start in range(0, len(arrays), self.size)]
+        return [Plan(arrays[start : start + self.size], length, most) for start in range(0, len(arrays), self.size)]
 
-    def row_length(self, samples: Samples) -> int:
+    def row_length(self, lengths: Int[np.ndarray, " N"]) -> int:
         """Places in a row."""
-        longest = int(samples.lengths.max())
+        longest = int(lengths.max())
         if self.length and self.length < longest:
-            raise ValueError(f"pack={self.length} is shorter than the longest sequence of {samples.name}, {longest}")
+            raise ValueError(f"pack={self.length} is shorter than the longest sequence, {longest}")
         return -(-(self.length or longest) // self.stride) * self.stride
 
-    def most_in_a_row(self, samples: Samples) -> int:
-        """Sequences in a row at most: fixed for a data set, so that there is one shape."""
-        return max(1, int(2 * self.row_length(samples) // samples.lengths.mean()))
-
     def assemble(self, samples, plan):
-        most = self.most_in_a_row(samples)
+        if samples.documents > 1:
+            raise ValueError(f"train.pack: {samples.name} are pairs of documents, which cannot be packed")
         shape = (self.size, plan.length)
         places = np.zeros(shape, np.int64)
         segments = np.full(shape, -1, np.int32)
-        chosen = np.zeros((self.size, most), np.int64)
-        weight = np.zeros((self.size, most), np.float32)
+        chosen = np.zeros((self.size, plan.samples), np.int64)
+        weight = np.zeros((self.size, plan.samples), np.float32)
         for row, members in enumerate(plan.rows):
             sizes = samples.lengths[members]
             taken = -(-sizes // self.stride) * self.stride
@@ -219,9 +219,9 @@ def bucket_bounds(lengths: Int[np.ndarray, " N"], shapes: int) -> Int[np.ndarray
 
 
 def _places(
-    starts: Int[np.ndarray, " B"], lengths: Int[np.ndarray, " B"], length: int
-) -> tuple[Int[np.ndarray, "B L"], Bool[np.ndarray, "B L"]]:
+    starts: Int[np.ndarray, "*B"], lengths: Int[np.ndarray, "*B"], length: int
+) -> tuple[Int[np.ndarray, "*B L"], Bool[np.ndarray, "*B L"]]:
     """Where each place of a batch is found, and whether it is more than padding."""
     within = np.arange(length)
-    real = within < lengths[:, None]
-    return starts[:, None] + np.minimum(within, lengths[:, None] - 1), real
+    real = within < lengths[..., None]
+    return starts[..., None] + np.minimum(within, lengths[..., None] - 1), real

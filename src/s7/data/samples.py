@@ -15,8 +15,8 @@ class Samples:
     """Sequences one after another; sequence n is inputs[offsets[n] : offsets[n + 1]].
 
     Targets are one per sequence, or, where `per_step`, one per event. `dt` is the gap before each event, None in
-    regular time. `counts` says which events count in loss and metric, None: all. `Samples.of` makes them from
-    arrays or lists and checks them.
+    regular time. `counts` says which events count in loss and metric, None: all. With `documents=2` a sample is two
+    sequences, one after the other, with one target. `Samples.of` makes them from arrays or lists and checks them.
     """
 
     inputs: Shaped[np.ndarray, "E ..."]
@@ -26,6 +26,7 @@ class Samples:
     counts: Bool[np.ndarray, " E"] | None = None
     per_step: bool = False
     name: str = "data"
+    documents: int = 1
 
     @classmethod
     def of(
@@ -37,10 +38,12 @@ class Samples:
         *,
         per_step: bool | None = None,
         name: str = "data",
+        documents: int = 1,
     ) -> "Samples":
         """From arrays (N, L, ...) or lists of N arrays (L_n, ...), for each of the four.
 
-        Whether targets are per step is seen from their shapes, or said. Anything that cannot be trained on, a NaN or
+        Whether targets are per step is seen from their shapes, or said. Pairs of documents are 2 N sequences with N
+        targets. Anything that cannot be trained on, a NaN or
         an empty sequence or time that runs backwards, is an error that names where it is.
         """
         if len(inputs) == 0:
@@ -52,8 +55,11 @@ class Samples:
         sizes = np.array([len(sequence) for sequence in inputs])
         if not sizes.all():
             raise ValueError(f"{name}: sequence {int(np.argmin(sizes))} is empty; leave it out")
-        if len(targets) != len(inputs):
-            raise ValueError(f"{name}: {len(inputs)} sequences but {len(targets)} targets")
+        if len(targets) * documents != len(inputs):
+            each = f", {documents} documents each" if documents > 1 else ""
+            raise ValueError(f"{name}: {len(inputs)} sequences but {len(targets)} targets{each}")
+        if documents > 1:
+            per_step = False
         if per_step is None and len({np.shape(target) for target in targets}) > 1:
             per_step = True  # what differs in length can be nothing else
         elif per_step is None:
@@ -70,22 +76,28 @@ class Samples:
             None if counts is None else _laid_out(counts, sizes, f"{name}: counts").astype(bool),
             per_step,
             name,
+            documents,
         )
         made.check()
         return made
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return (len(self.offsets) - 1) // self.documents
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """Events of each sequence."""
-        return np.diff(self.offsets)
+        """Events of each sequence; of the longer document."""
+        return np.diff(self.offsets).reshape(len(self), self.documents).max(1)
+
+    def spans(self, chosen: Int[np.ndarray, " M"]) -> tuple[Int[np.ndarray, "M *D"], Int[np.ndarray, "M *D"]]:
+        """Where the chosen samples start and how long they are; for pairs, of each document."""
+        sequences = chosen if self.documents == 1 else chosen[:, None] * self.documents + np.arange(self.documents)
+        return self.offsets[sequences], self.offsets[sequences + 1] - self.offsets[sequences]
 
     @cached_property
     def even(self) -> bool:
         """Whether all sequences have the same length."""
-        return bool((self.lengths == self.lengths[0]).all())
+        return bool((np.diff(self.offsets) == self.offsets[1]).all())
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -95,9 +107,9 @@ class Samples:
     def take(self, chosen: Sequence[int] | Int[np.ndarray, " M"], name: str | None = None) -> "Samples":
         """The chosen sequences, in that order."""
         chosen = np.asarray(chosen, int)
-        sizes = self.lengths[chosen]
+        starts, sizes = (q.ravel() for q in self.spans(chosen))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
         return Samples(
             self.inputs[places],
             self.targets[places if self.per_step else chosen],
@@ -106,6 +118,7 @@ class Samples:
             None if self.counts is None else self.counts[places],
             self.per_step,
             self.name if name is None else name,
+            self.documents,
         )
 
     def check(self) -> None:

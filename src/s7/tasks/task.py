@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from s7.data.folder import DataFolder
+from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.encoders import Encoder
 from s7.heads import Head
@@ -24,7 +25,8 @@ class Problem:
     """A task with its data in hand.
 
     `baselines` are metrics on the test split of answers that take no model. `model` are settings that the protocol
-    demands, whatever the preset says. `columns` name the numbers of a target, for reports.
+    demands, whatever the preset says. `columns` name the numbers of a target, for reports. `augmentation` varies the
+    training samples.
     """
 
     train: Samples
@@ -36,6 +38,7 @@ class Problem:
     baselines: Mapping[str, dict[str, float]] = field(default_factory=dict)
     model: Table = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    augmentation: Augmentation | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from s7 import files
+from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.model import S7Model
 from s7.settings import Table, build, table_of
@@ -45,6 +46,7 @@ def train(
     test: Data | None = None,
     *,
     objective: Objective | None = None,
+    augmentation: Augmentation | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     seed: int = 0,
@@ -56,7 +58,7 @@ def train(
 
     Samples are `s7.Samples`, or tuples of arrays: (inputs, targets) or (inputs, targets, dt). The objective is
     cross-entropy for whole-number targets and the mean square otherwise. `settings` are those of
-    `s7.training.TrainConfig`: epochs, batch, rate and so on.
+    `s7.training.TrainConfig`: epochs, batch, rate and so on. An `augmentation` varies the training samples.
 
     With `out`, a folder, the run is kept there and survives: `resume=True` goes on where it stopped, whatever stopped
     it, to the same numbers. `about` is added to result.json.
@@ -64,7 +66,7 @@ def train(
     given = {"train": train, "valid": valid, "test": test}
     splits = {name: _samples(data, name) for name, data in given.items() if data is not None}
     config = build(TrainConfig, settings, "train")
-    run = Run.of(model, splits, objective, config, seed, watch or Watcher(), dict(about or {}))
+    run = Run.of(model, splits, objective, config, seed, watch or Watcher(), dict(about or {}), augmentation)
     if out is None:
         return run.to_the_end()
     folder = RunFolder(Path(out))
@@ -88,13 +90,14 @@ class Run(Watcher):
         seed: int,
         watch: Watcher,
         about: Table,
+        augmentation: Augmentation | None = None,
     ) -> "Run":
         """Ready to start. What does not fit together is said before anything is compiled."""
         objective = objective or _objective(model, splits["train"])
         _check(model, objective, splits, config)
         for samples in splits.values():
             objective.check(samples)
-        trainer = Trainer.start(model, objective, splits["train"], splits["valid"], config, seed)
+        trainer = Trainer.start(model, objective, splits["train"], splits["valid"], config, seed, augmentation)
         digests = {name: samples.digest() for name, samples in splits.items()}
         return cls(trainer, splits.get("test"), digests, about, watch)
 
@@ -129,6 +132,8 @@ class Run(Watcher):
         identity["seed"] = self.trainer.seed
         identity["train"] = table_of(self.trainer.config)
         identity["data"] = self.digests
+        if self.trainer.loader.augmentation is not None:
+            identity["augmentation"] = table_of(self.trainer.loader.augmentation)
         identity["model"] = files.to_json(model.config) if isinstance(model, S7Model) else type(model).__name__
         return identity
 

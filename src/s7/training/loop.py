@@ -5,6 +5,7 @@ checkpoint gives the numbers, to the last bit, that it would have given.
 """
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.data.batching import Batching, Plan
+from s7.data.loader import Augmentation, Loader
 from s7.data.samples import Samples
 from s7.training.checkpoint import Position
 from s7.training.config import TrainConfig
@@ -79,11 +81,10 @@ class Trainer:
     """A model in training. `state` and `position` are all that changes."""
 
     objective: Objective
-    train: Samples
+    loader: Loader
     valid: Samples
     config: TrainConfig
     seed: int
-    batching: Batching
     optimizer: AdamW
     anatomy: Anatomy
     steps: Steps
@@ -93,15 +94,27 @@ class Trainer:
 
     @classmethod
     def start(
-        cls, model: Any, objective: Objective, train: Samples, valid: Samples, config: TrainConfig, seed: int
+        cls,
+        model: Any,
+        objective: Objective,
+        train: Samples,
+        valid: Samples,
+        config: TrainConfig,
+        seed: int,
+        augmentation: Augmentation | None = None,
     ) -> "Trainer":
         """At the beginning."""
-        batching = config.batching(getattr(model, "stride", 1))
+        loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation)
         anatomy, trained, carried = dissect(model)
-        optimizer = AdamW.of(config, anatomy, config.epochs * len(batching.epoch(train, seed, 0)))
+        optimizer = AdamW.of(config, anatomy, config.epochs * len(loader.plans(0)))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         steps = Steps(anatomy, objective, optimizer)
-        return cls(objective, train, valid, config, seed, batching, optimizer, anatomy, steps, state, Position(), model)
+        return cls(objective, loader, valid, config, seed, optimizer, anatomy, steps, state, Position(), model)
+
+    @property
+    def batching(self) -> Batching:
+        """How batches are made."""
+        return self.loader.batching
 
     @property
     def model(self) -> Any:
@@ -124,33 +137,34 @@ class Trainer:
 
     def _epoch(self, watcher: Watcher) -> None:
         at = self.position
-        plans = self.batching.epoch(self.train, self.seed, at.epoch)
+        plans = self.loader.plans(at.epoch)
         key = jax.random.key(self.seed)
         began, waited, first = time.perf_counter(), 0.0, at.batch
         seconds, saved = at.seconds, time.perf_counter()
         pending: Pending | None = None
-        for number in range(first, len(plans)):
-            asked = time.perf_counter()
-            batch = self.batching.assemble(self.train, plans[number])
-            waited += time.perf_counter() - asked
-            self.state, outcome = self.steps.train(self.state, batch, jax.random.fold_in(key, at.step))
-            # The outcome of the step before: by now it is there, and the machine is already busy with this one.
-            if pending is not None:
-                self._account(pending)
-            at.batch, at.step = number + 1, at.step + 1
-            pending = Pending(at.step, at.batch, plans[number], outcome)
-            now = time.perf_counter()
-            at.seconds = seconds + now - began
-            due = now - saved > 60 * self.config.save_every
-            stop = watcher.should_stop()
-            if due or stop:
-                self._account(pending)
-                pending = None
-                watcher.save(self)
-                saved = now
-            if stop:
-                raise Interrupted
-            watcher.progress(self._progress(plans, began, first, waited, epoch_done=False))
+        with closing(self.loader.batches(plans[first:], at.epoch)) as batches:
+            for number in range(first, len(plans)):
+                asked = time.perf_counter()
+                batch = next(batches)
+                waited += time.perf_counter() - asked
+                self.state, outcome = self.steps.train(self.state, batch, jax.random.fold_in(key, at.step))
+                # The outcome of the step before: by now it is there, and the machine is already busy with this one.
+                if pending is not None:
+                    self._account(pending)
+                at.batch, at.step = number + 1, at.step + 1
+                pending = Pending(at.step, at.batch, plans[number], outcome)
+                now = time.perf_counter()
+                at.seconds = seconds + now - began
+                due = now - saved > 60 * self.config.save_every
+                stop = watcher.should_stop()
+                if due or stop:
+                    self._account(pending)
+                    pending = None
+                    watcher.save(self)
+                    saved = now
+                if stop:
+                    raise Interrupted
+                watcher.progress(self._progress(plans, began, first, waited, epoch_done=False))
         if pending is not None:
             self._account(pending)
         valid = measure(self.steps, self.state, self.valid, self.batching, self.objective)

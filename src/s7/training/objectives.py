@@ -55,7 +55,10 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """Which of `classes` classes; `names` are for reports."""
+    """Which of `classes` classes; `names` are for reports.
+
+    A target is the number of a class or, where augmentation mixes samples, how much there is of each class.
+    """
 
     metric: ClassVar[str] = "accuracy"
     better: ClassVar[Literal["min", "max"]] = "max"
@@ -68,7 +71,12 @@ class CrossEntropy(Objective):
 
     def values(self, outputs, targets):
         """-log p of the right class, and whether it was the likeliest."""
-        right = jnp.take_along_axis(jax.nn.log_softmax(outputs), targets[..., None], -1)[..., 0]
+        likelihood = jax.nn.log_softmax(outputs)
+        if jnp.issubdtype(targets.dtype, jnp.floating):
+            right = jnp.sum(likelihood * targets, -1)
+            targets = jnp.argmax(targets, -1)
+        else:
+            right = jnp.take_along_axis(likelihood, targets[..., None], -1)[..., 0]
         hit = jnp.argmax(outputs, -1) == targets
         return {"loss": -right, "accuracy": hit.astype(outputs.dtype)}
 

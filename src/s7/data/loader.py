@@ -1,0 +1,92 @@
+"""What an epoch of training reads: batches in their order, varied at random, made while the step before is computed.
+
+A batch is a pure function of (seed, epoch, its plan), whichever thread makes it.
+"""
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+
+from s7.data.batching import Batch, Batching, Plan
+from s7.data.samples import Samples
+
+# Batches that are made ahead of the step that reads them.
+AHEAD = 2
+
+
+class Augmentation(ABC):
+    """Training samples, varied at random."""
+
+    @abstractmethod
+    def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """How many events sequences of these lengths have at most, once varied."""
+
+    @abstractmethod
+    def __call__(self, samples: Samples, chosen: Int[np.ndarray, " M"], seed: int, epoch: int) -> Samples:
+        """The chosen samples, each varied as a function of (seed, epoch, its number)."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Batches of training samples."""
+
+    samples: Samples
+    batching: Batching
+    seed: int
+    augmentation: Augmentation | None = None
+
+    @cached_property
+    def lengths(self) -> Int[np.ndarray, " N"]:
+        """How many events each sample has at most."""
+        lengths = self.samples.lengths
+        return lengths if self.augmentation is None else self.augmentation.longest(lengths)
+
+    def plans(self, epoch: int) -> list[Plan]:
+        """The batches of an epoch in their order."""
+        return self.batching.epoch(self.lengths, self.seed, epoch)
+
+    def batch(self, plan: Plan, epoch: int) -> Batch:
+        """One of them."""
+        if self.augmentation is None:
+            return self.batching.assemble(self.samples, plan)
+        chosen = np.concatenate(plan.rows)
+        varied = self.augmentation(self.samples, chosen, self.seed, epoch)
+        places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
+        return self.batching.assemble(varied, plan._replace(rows=places))
+
+    def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
+        """The batches of some plans, made by another thread while the ones before are in use."""
+        made: queue.Queue[Batch | BaseException] = queue.Queue(AHEAD)
+        done = threading.Event()
+
+        def hand_over(item: Batch | BaseException) -> bool:
+            while not done.is_set():
+                with suppress(queue.Full):
+                    made.put(item, timeout=0.1)
+                    return True
+            return False
+
+        def make() -> None:
+            try:
+                for plan in plans:
+                    if not hand_over(self.batch(plan, epoch)):
+                        return
+            except BaseException as error:
+                hand_over(error)
+
+        threading.Thread(target=make, daemon=True, name="s7 loader").start()
+        try:
+            for _ in plans:
+                item = made.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            done.set()
