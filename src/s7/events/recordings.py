@@ -16,9 +16,9 @@ from s7.data.samples import Samples
 class Events(NamedTuple):
     """One recording, in the order of time."""
 
-    x: Int[np.ndarray, " E"]
-    y: Int[np.ndarray, " E"]
-    p: Int[np.ndarray, " E"]
+    x: Integer[np.ndarray, " E"]
+    y: Integer[np.ndarray, " E"]
+    p: Integer[np.ndarray, " E"]
     t: Float[np.ndarray, " E"]
 
 
@@ -69,7 +69,7 @@ class Recordings:
 
     events: Events
     offsets: Int[np.ndarray, " M"]
-    labels: Int[np.ndarray, " N"]
+    labels: Integer[np.ndarray, " N"]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -93,7 +93,7 @@ class Recordings:
         return Samples.of(tokens, self.labels[numbers].astype(np.int32), gaps, per_step=False, name=name)
 
 
-def recordings_of(recordings: list[Events], labels: Int[np.ndarray, " N"]) -> Recordings:
+def recordings_of(recordings: list[Events], labels: Integer[np.ndarray, " N"]) -> Recordings:
     """Separate recordings laid end to end."""
     offsets = np.concatenate([[0], np.cumsum([len(events.t) for events in recordings])]).astype(np.int64)
     return Recordings(Events(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels)
