@@ -32,11 +32,15 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One batch to come: the samples of each row, the places in a row, and how many samples a row can hold."""
+    """One batch to come: the samples of each row, the places in a row, and how many samples a row can hold.
+
+    `even` where all batches are of sequences of one length: then none has padding.
+    """
 
     rows: list[Int[np.ndarray, " n"]]
     length: int
     samples: int = 1
+    even: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,13 @@ class Buckets(Batching):
     def plan(self, lengths, order):
         bounds = bucket_bounds(lengths, self.shapes)
         bucket = np.searchsorted(bounds, lengths[order])
+        even = bool((lengths == lengths[0]).all())
         plans = []
         for number, bound in enumerate(bounds):
             members = order[bucket == number]
             for start in range(0, len(members), self.size):
                 rows = [members[n : n + 1] for n in range(start, min(start + self.size, len(members)))]
-                plans.append(Plan(rows, int(bound)))
+                plans.append(Plan(rows, int(bound), even=even))
         return plans
 
     def assemble(self, samples, plan):
@@ -116,8 +121,8 @@ class Buckets(Batching):
             if samples.counts is not None:
                 weight = weight * samples.counts[places]
         dt = None if samples.dt is None else samples.dt[places] * real
-        # Where all sequences are of one length no mask is needed, and the model is spared it.
-        known = None if samples.even else length.astype(np.int32)
+        # Where there is no padding no mask is needed, and the model is spared it.
+        known = None if plan.even and samples.even else length.astype(np.int32)
         return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32))
 
 

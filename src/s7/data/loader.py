@@ -59,7 +59,8 @@ class Loader:
         chosen = np.concatenate(plan.rows)
         varied = self.augmentation(self.samples, chosen, self.seed, epoch)
         places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
-        return self.batching.assemble(varied, plan._replace(rows=places))
+        # How long they became is not known before they are made.
+        return self.batching.assemble(varied, plan._replace(rows=places, even=False))
 
     def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
         """The batches of some plans, made by another thread while the ones before are in use."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from s7.data.folder import DataFolder
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
@@ -57,3 +59,9 @@ class Task(ABC):
     def missing(self, folder: DataFolder) -> str | None:
         """What is not here and how to get it; None if all is. Simulated data are always to be had."""
         return None
+
+
+def most_frequent(train: Samples, test: Samples, classes: int) -> dict[str, dict[str, float]]:
+    """The baseline of always answering what is most frequent in training."""
+    answer = int(np.argmax(np.bincount(train.targets.ravel(), minlength=classes)))
+    return {"most frequent class": {"accuracy": float(np.mean(test.targets == answer))}}

@@ -11,14 +11,15 @@ import jax
 from s7.data.folder import cache_folder
 
 # From glibc's malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 
 
 def keep_freed_memory() -> bool:
     """Lets this process keep the memory that it frees; returns whether that could be arranged.
 
     A training step allocates the same tens of megabytes again and again. By default glibc gives each back to the
-    system and the system clears every page anew, which is slow.
+    system and the system clears every page anew, which is slow. One arena, for those of other threads do so even when
+    told not to.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -26,7 +27,7 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # a C library without it
         return False
-    settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 * 2**20))
+    settings = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 * 2**20))
     return all([mallopt(*setting) == 1 for setting in settings])
 
 

@@ -1,0 +1,163 @@
+"""Text: whether a film review is favourable, read byte by byte.
+
+The 50,000 reviews of IMDB. The alphabet is the bytes that occur at least 15 times in the training reviews; all others
+are one token more, and an end token closes a review that was not cut. The recipe is that of the Long Range Arena.
+"""
+
+import json
+import lzma
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from s7.data.folder import Arrays
+from s7.data.samples import Samples
+from s7.encoders import TokenEncoder
+from s7.heads import Mean
+from s7.tasks.task import Problem, Task, most_frequent
+from s7.training.objectives import CrossEntropy
+
+ARCHIVE = "imdb/aclImdb_v1.tar.gz"
+LINES = "imdb/train.jsonl.xz"
+HOW = "s7 data fetch text, or put lines of JSON with text and label there, train.jsonl.xz and test.jsonl.xz"
+RAREST = 15
+LABELS = ("unfavourable", "favourable")
+# Of a legacy generator, whose draws never change.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Text(Task):
+    """The first `length` bytes of each review."""
+
+    name: ClassVar[str] = "text"
+    title: ClassVar[str] = "Film reviews, favourable or not, byte by byte"
+    source: ClassVar[str] = "the 50,000 IMDB reviews (Maas 2011)"
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": "2,500 of the 25,000 training reviews are kept for validation; the 25,000 test reviews tested once",
+        "paper": "all 25,000 training reviews are learnt from, and the epoch is chosen on the test set",
+    }
+    length: int = 4096
+
+    def __post_init__(self):
+        if self.length < 2:
+            raise ValueError(f"length={self.length} must be at least 2")
+
+    def missing(self, folder):
+        return None if folder.find(LINES, ARCHIVE) else folder.absence(ARCHIVE, LINES, how=HOW)
+
+    def load(self, folder, protocol, say):
+        path = folder.require(LINES, ARCHIVE, how=HOW)
+        about = {"file": path.name, "bytes": path.stat().st_size, "version": 1}
+
+        def make() -> Arrays:
+            say(f"reading {path} …")
+            return from_lines(path) if path.name.endswith(".jsonl.xz") else from_archive(path)
+
+        arrays = folder.simulated(self.name, about, make)
+        learnt, tested = (Reviews.of(arrays, name) for name in ("train", "test"))
+        alphabet = np.flatnonzero(np.bincount(learnt.letters, minlength=256) >= RAREST)
+        train = learnt.samples(alphabet, self.length, "train")
+        test = tested.samples(alphabet, self.length, "test")
+        valid = test
+        if protocol == "strict":
+            order = np.random.RandomState(SEED).permutation(len(train))
+            kept = len(train) // 10
+            valid, train = train.take(order[:kept], "valid"), train.take(order[kept:])
+        return Problem(
+            train,
+            valid,
+            test,
+            encoder=TokenEncoder(len(alphabet) + 2),
+            head=Mean(2),
+            objective=CrossEntropy(2, LABELS),
+            baselines=most_frequent(train, test, 2),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """The bytes of all reviews, end to end, with the review n at letters[offsets[n] : offsets[n + 1]]."""
+
+    letters: UInt8[np.ndarray, " B"]
+    offsets: Int[np.ndarray, " M"]
+    labels: Int[np.ndarray, " N"]
+
+    @classmethod
+    def of(cls, arrays: Arrays, split: str) -> "Reviews":
+        """Those of a split."""
+        return cls(*(arrays[f"{split}_{name}"] for name in ("letters", "offsets", "labels")))
+
+    def samples(self, alphabet: Int[np.ndarray, " A"], length: int, name: str) -> Samples:
+        """Tokens: the alphabet's in its order, then the one of rare bytes, then the end."""
+        rare, end = len(alphabet), len(alphabet) + 1
+        tokens = np.full(256, rare, np.min_scalar_type(end))
+        tokens[alphabet] = np.arange(len(alphabet))
+        every = tokens[self.letters]
+        closing = np.array([end], tokens.dtype)
+        cut = [
+            np.concatenate([every[start : min(stop, start + length)], closing])[:length]
+            for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True)
+        ]
+        return Samples.of(cut, self.labels, per_step=False, name=name)
+
+
+def from_lines(path: Path) -> Arrays:
+    """Of train.jsonl.xz and of test.jsonl.xz beside it."""
+    arrays: Arrays = {}
+    for split in ("train", "test"):
+        texts, labels = [], []
+        file = path.with_name(f"{split}.jsonl.xz")
+        if not file.exists():
+            raise FileNotFoundError(f"{file} is missing; it belongs beside {path.name}")
+        for number, line in enumerate(_lines(file), 1):
+            try:
+                review = json.loads(line)
+                text, label = review["text"].encode(), review["label"]
+            except (UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ValueError(f"{file}: line {number} is not JSON with text and label ({error})") from None
+            if label not in (0, 1):
+                raise ValueError(f"{file}: line {number} has the label {label!r}, expected 0 or 1")
+            texts.append(text)
+            labels.append(label)
+        arrays |= _laid_out(split, texts, labels)
+    return arrays
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        return lzma.decompress(file.read_bytes()).splitlines()
+    except lzma.LZMAError as error:
+        raise ValueError(f"{file}: not a whole .xz file ({error}); get it again") from None
+
+
+def from_archive(path: Path) -> Arrays:
+    """Of the archive as it is published, one file for each review."""
+    found: dict[str, dict[str, bytes]] = {"train": {}, "test": {}}
+    try:
+        with tarfile.open(path, "r|gz") as archive:
+            for member in archive:
+                parts = member.name.split("/")
+                if len(parts) == 4 and parts[1] in found and parts[2] in ("neg", "pos") and member.isfile():
+                    found[parts[1]][f"{parts[2]}/{parts[3]}"] = archive.extractfile(member).read()  # type: ignore[union-attr]
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(f"{path}: not a whole .tar.gz file ({error}); get it again") from None
+    arrays: Arrays = {}
+    for split, reviews in found.items():
+        names = sorted(reviews)
+        if not names:
+            raise ValueError(f"{path}: holds no reviews in {split}/neg and {split}/pos")
+        arrays |= _laid_out(split, [reviews[name] for name in names], [int(name.startswith("pos")) for name in names])
+    return arrays
+
+
+def _laid_out(split: str, texts: list[bytes], labels: list[int]) -> Arrays:
+    return {
+        f"{split}_letters": np.frombuffer(b"".join(texts), np.uint8),
+        f"{split}_offsets": np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64),
+        f"{split}_labels": np.array(labels, np.int32),
+    }

@@ -1,0 +1,242 @@
+"""Text and image: read from the files as published and from lines and sheets, split as said; bad files are named."""
+
+import json
+import lzma
+import os
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from s7.data.folder import DataFolder
+from s7.tasks import image
+from s7.tasks.image import Image, grey
+from s7.tasks.text import Text
+
+REVIEWS = {
+    "train": [(b"good " * 20, 1), (b"bad " * 20, 0), (b"good\xc3\xa9" * 9, 1), (b"b", 0)] * 5,
+    "test": [(b"good Z", 1), (b"bad bad", 0)],
+}
+
+
+def silent(_):
+    """Hears what a task says, and nothing else."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A data folder, and a cache of one's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("S7_DATA", raising=False)
+    return tmp_path / "data"
+
+
+def tar(path: Path, files: dict[str, bytes]):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, BytesIO(content))
+
+
+def write_lines(place: Path, reviews=REVIEWS):
+    (place / "imdb").mkdir(parents=True, exist_ok=True)
+    for split, rows in reviews.items():
+        lines = [json.dumps({"text": text.decode(), "label": label}) for text, label in rows]
+        (place / "imdb" / f"{split}.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
+
+
+def write_archive(place: Path, reviews=REVIEWS):
+    files = {}
+    for split, rows in reviews.items():
+        for n, (text, label) in enumerate(rows):
+            files[f"aclImdb/{split}/{'pos' if label else 'neg'}/{n}_7.txt"] = text
+    tar(place / "imdb" / "aclImdb_v1.tar.gz", files | {"aclImdb/README": b"", "aclImdb/train/unsup/0_0.txt": b"x"})
+
+
+def load(task, place, protocol="strict"):
+    return task.load(DataFolder(place), protocol, silent)
+
+
+# Text.
+
+
+def test_bytes_are_tokens_with_rare_ones_in_one_and_an_end(place):
+    write_lines(place)
+    problem = load(Text(length=8), place, "paper")
+    # Of "good bad" and the two bytes of é all are frequent: 'Z' is the rare one.
+    alphabet = sorted(set(b"good bad\xc3\xa9"))
+    assert problem.encoder.tokens == len(alphabet) + 2
+    first = problem.test.take([0]).inputs.tolist()
+    assert first == [*(alphabet.index(letter) for letter in b"good "), len(alphabet), len(alphabet) + 1]
+    # What is cut has no end token.
+    assert problem.train.lengths.tolist()[:4] == [8, 8, 8, 2]
+    assert problem.train.take([1]).inputs.tolist() == [alphabet.index(letter) for letter in b"bad bad "]
+    assert problem.valid is problem.test
+    assert problem.baselines == {"most frequent class": {"accuracy": 0.5}}
+
+
+def test_strict_validates_on_a_tenth_of_the_training_reviews(place):
+    write_lines(place)
+    problem = load(Text(), place)
+    assert (len(problem.train), len(problem.valid), len(problem.test)) == (18, 2, 2)
+
+
+def test_the_archive_gives_the_same_reviews(place, tmp_path):
+    write_lines(place)
+    write_archive(tmp_path / "packed")
+    one, other = load(Text(), place), load(Text(), tmp_path / "packed")
+    assert sorted(map(len, (one.train, one.valid))) == sorted(map(len, (other.train, other.valid)))
+    assert one.encoder == other.encoder
+    assert sorted(one.test.inputs.tolist()) == sorted(other.test.inputs.tolist())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"text": "a", "label": 1}\n{"text": "b"}', r"train.jsonl.xz: line 2 is not JSON with text and label"),
+        (b'{"text": "a", "label": 1}\n{"text": "\xff"}', r"train.jsonl.xz: line 2 is not JSON with text and label"),
+        (b'{"text": "a", "label": 7}', r"train.jsonl.xz: line 1 has the label 7, expected 0 or 1"),
+    ],
+    ids=["no label", "not UTF-8", "another label"],
+)
+def test_a_bad_line_is_named(place, content, message):
+    write_lines(place)
+    (place / "imdb" / "train.jsonl.xz").write_bytes(lzma.compress(content))
+    with pytest.raises(ValueError, match=message):
+        load(Text(), place)
+
+
+def test_broken_files_of_reviews_are_named(place, tmp_path):
+    write_lines(place)
+    file = place / "imdb" / "train.jsonl.xz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    with pytest.raises(ValueError, match=r"train.jsonl.xz: not a whole .xz file"):
+        load(Text(), place)
+    file.write_bytes(whole)
+    (place / "imdb" / "test.jsonl.xz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"test.jsonl.xz is missing; it belongs beside train.jsonl.xz"):
+        load(Text(), place)
+    packed = tmp_path / "packed"
+    write_archive(packed)
+    file = packed / "imdb" / "aclImdb_v1.tar.gz"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: not a whole .tar.gz file"):
+        load(Text(), packed)
+    write_archive(packed, {"train": REVIEWS["train"], "test": []})
+    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: holds no reviews in test/neg and test/pos"):
+        load(Text(), packed)
+
+
+def test_what_is_missing_is_said(place):
+    assert "imdb/aclImdb_v1.tar.gz is not in" in Text().missing(DataFolder(place))
+    assert "s7 data fetch image" in Image().missing(DataFolder(place))
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        Text(length=1)
+
+
+# Image.
+
+
+def colours(n: int, seed: int):
+    return np.random.default_rng(seed).integers(0, 256, (n, 3072)).astype(np.uint8)
+
+
+def write_binary(place: Path, change=lambda files: files):
+    files = {}
+    for n, name in enumerate([*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin"]):
+        records = np.concatenate([np.arange(4, dtype=np.uint8)[:, None], colours(4, n)], 1)
+        files[f"cifar-10-batches-bin/{name}"] = records.tobytes()
+    tar(place / "cifar10" / "cifar-10-binary.tar.gz", change(files))
+
+
+def write_sheets(place: Path):
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is missing; pip install 's7-ssm[images]'")
+    folder = place / "cifar10_gray"
+    folder.mkdir(parents=True)
+    for split, seeds in (("train", range(5)), ("test", [5])):
+        for start, seed in enumerate(seeds):
+            pixels = grey(colours(4, seed)).reshape(-1, 32)
+            pictures.fromarray(pixels).save(folder / f"cifar10_gray_{split}_{4 * start:05d}.png")
+        (folder / f"{split}_labels.json").write_text(json.dumps([0, 1, 2, 3] * len(seeds)))
+    return folder
+
+
+def test_the_official_archive_and_sheets_of_grey_give_the_same_pictures(place, tmp_path):
+    write_binary(place)
+    write_sheets(tmp_path / "sheets")
+    one, other = load(Image(), place), load(Image(), tmp_path / "sheets")
+    for split in ("train", "valid", "test"):
+        assert getattr(one, split).digest() == getattr(other, split).digest()
+    assert (len(one.train), len(one.valid), len(one.test)) == (18, 2, 4)
+    assert one.train.event_shape == (1,)
+    assert one.train.lengths[0] == 1024
+    assert one.encoder.mean[0] == pytest.approx(one.train.inputs.mean())
+
+
+def test_grey_is_pillows():
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is missing; pip install 's7-ssm[images]'")
+    rgb = colours(2, 9)
+    for row, mine in zip(rgb, grey(rgb), strict=True):
+        theirs = pictures.fromarray(row.reshape(3, 32, 32).transpose(1, 2, 0).copy()).convert("L")
+        assert (np.asarray(theirs).ravel() == mine).all()
+
+
+def without(files, name):
+    return {key: value for key, value in files.items() if not key.endswith(name)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda files: without(files, "test_batch.bin"), "holds no test_batch.bin"),
+        (
+            lambda files: files | {"cifar-10-batches-bin/data_batch_2.bin": bytes(3072)},
+            "data_batch_2.bin has 3,072 bytes, not a multiple of 3,073",
+        ),
+    ],
+    ids=["a file is missing", "another size"],
+)
+def test_a_bad_archive_of_pictures_is_named(place, change, message):
+    write_binary(place, change)
+    with pytest.raises(ValueError, match=f"cifar-10-binary.tar.gz: {message}"):
+        load(Image(), place)
+
+
+def test_bad_sheets_are_named(place):
+    folder = write_sheets(place)
+    pictures = pytest.importorskip("PIL.Image")
+    sheet = folder / "cifar10_gray_test_00000.png"
+    for shape, message in (
+        ((64, 16), "has 64×16 uint8 pixels, expected any×32 grey ones of 8 bits"),
+        ((32, 32, 3), "has 32×32×3 uint8 pixels"),
+        ((33, 32), "has 33 rows, expected a multiple of 32"),
+        ((32, 32), "1 pictures in cifar10_gray_test_.*.png but 4 labels"),
+    ):
+        pictures.fromarray(np.zeros(shape, np.uint8)).save(sheet)
+        with pytest.raises(ValueError, match=message):
+            image.from_sheets(folder)
+    sheet.write_bytes(sheet.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"test_00000.png: not a whole picture"):
+        image.from_sheets(folder)
+    (folder / "train_labels.json").write_text("[1, 2")
+    with pytest.raises(ValueError, match=r"train_labels.json: not a list of labels in JSON"):
+        image.from_sheets(folder)
+
+
+# The real ones.
+
+
+@pytest.mark.skipif(
+    not (Path(os.environ.get("S7_DATA", "")) / "imdb" / "train.jsonl.xz").exists(), reason="IMDB is not in $S7_DATA"
+)
+def test_the_reviews_are_all_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    problem = Text().load(DataFolder(), "strict", silent)
+    assert (len(problem.train), len(problem.valid), len(problem.test)) == (22_500, 2_500, 25_000)
+    assert problem.encoder.tokens == 137
+    assert problem.test.targets.mean() == 0.5
