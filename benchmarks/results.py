@@ -91,6 +91,17 @@ ENTRIES = (
         "",
         "the paper 0.120, in half squared errors: 0.24 as counted here",
     ),
+    Entry(
+        "text",
+        "text",
+        "ours",
+        "strict",
+        (0,),
+        (),
+        "accuracy",
+        "the best of two hours, aim 0.85",
+        "the paper 0.8722, the epoch chosen on the test set",
+    ),
 )
 
 
