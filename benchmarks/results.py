@@ -12,97 +12,16 @@ import json
 import shutil
 import statistics
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from benchmarks import gesture
+from benchmarks.entries import ENTRIES, NOT_RUN, Entry
 
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "runs" / "results"
 KEPT = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "results.md"
-
-
-class Entry(NamedTuple):
-    """A line of the page: what is trained, with which seeds, and what there is to beat."""
-
-    name: str
-    task: str
-    preset: str
-    protocol: str
-    seeds: tuple[int, ...]
-    settings: tuple[str, ...]
-    metric: str
-    wanted: str
-    published: str
-
-
-SEEDS = (0, 1, 2)
-ENTRIES = (
-    Entry(
-        "fitzhugh-nagumo",
-        "fitzhugh-nagumo",
-        "ours",
-        "strict",
-        SEEDS,
-        (),
-        "rmse",
-        "≤ 1.1e-3, aim 0.8e-3",
-        "LEM 2.4e-3 (RMSE of the last test batch); the paper's 1.3e-5 reads like a mean square",
-    ),
-    Entry(
-        "fitzhugh-nagumo-exact",
-        "fitzhugh-nagumo",
-        "ours",
-        "strict",
-        SEEDS,
-        ("data.tolerance=1e-7",),
-        "rmse",
-        "aim 2e-4",
-        "none: here the data are integrated to 1e-7, so the error left is the model's own",
-    ),
-    Entry(
-        "pendulum",
-        "pendulum",
-        "ours",
-        "strict",
-        SEEDS,
-        (),
-        "mse",
-        "≤ 2.9e-3, aim 2.5e-3",
-        "S7 2.91e-3, S5 3.41e-3, CRU 4.63e-3, each on its own draw of the data",
-    ),
-    Entry(
-        "walker2d",
-        "walker2d",
-        "ours",
-        "strict",
-        SEEDS,
-        (),
-        "mse",
-        "≤ 0.52, aim 0.45",
-        "causal: CfC 0.64, ODE-LSTM 0.883, CT-LSTM 1.014",
-    ),
-    Entry(
-        "walker2d-paper",
-        "walker2d",
-        "ours",
-        "paper",
-        (0,),
-        ("data.copies=1", "train.epochs=10"),
-        "mse",
-        "",
-        "the paper 0.120, in half squared errors: 0.24 as counted here",
-    ),
-    Entry(
-        "text",
-        "text",
-        "ours",
-        "strict",
-        (0,),
-        (),
-        "accuracy",
-        "the best of two hours, aim 0.85",
-        "the paper 0.8722, the epoch chosen on the test set",
-    ),
-)
+FIGURES = ROOT / "docs" / "figures"
 
 
 def train(names: list[str], seeds: list[int] | None, data: Path | None) -> None:
@@ -119,16 +38,18 @@ def train(names: list[str], seeds: list[int] | None, data: Path | None) -> None:
     for entry in ENTRIES:
         if entry.name not in names:
             continue
-        for seed in entry.seeds if seeds is None else seeds:
-            name = f"{entry.name}-{seed}"
-            if (KEPT / f"{name}.json").exists():
+        for run in entry.runs:
+            name = f"{entry.name}-{run.label}"
+            if (KEPT / f"{name}.json").exists() or (seeds is not None and run.seed not in seeds):
                 continue
             screen.say(f"\n{name}")
-            settings = from_assignments(entry.settings)
-            job = Job(entry.task, preset=entry.preset, protocol=entry.protocol, seed=seed, settings=settings)
+            settings = from_assignments(run.settings)
+            job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
             job.run(RUNS / name, DataFolder(data), resume=True, watch=screen, say=screen.say)
             KEPT.mkdir(parents=True, exist_ok=True)
             shutil.copy(RUNS / name / "result.json", KEPT / f"{name}.json")
+            if entry.curve:
+                shutil.copy(RUNS / name / "metrics.jsonl", KEPT / f"{name}.jsonl")
 
 
 def page() -> str:
@@ -137,15 +58,18 @@ def page() -> str:
         "# Results",
         "",
         "Made by `python -m benchmarks.results`; each line by `python -m benchmarks.results --train NAME`, which runs",
-        "`s7 train` for the seeds 0, 1, 2. The epoch is chosen on validation data and tested once. ± is the standard",
-        "deviation over the seeds (of the sample). Settings were chosen on validation data, with seed 0.",
+        "`s7 train` with the preset `ours` for each seed, or for each speaker that is left out. The epoch is chosen",
+        "on validation data and tested once. ± is the standard deviation over these runs. Settings were chosen",
+        "on validation data, with seed 0.",
         "",
-        "| name | metric | test, mean ± std | worst seed | validation | goal | no model | published |",
+        "| name | metric | test, mean ± std | worst run | validation | goal | no model | published |",
         "|---|---|---|---|---|---|---|---|",
     ]
     found = {entry: results(entry) for entry in ENTRIES}
     for entry, runs in found.items():
         lines.append(_row(entry, runs))
+    lines += ["", "Not run here:", ""]
+    lines += [f"- **{task}**: {why}." for task, why in NOT_RUN.items()]
     lines += [
         "",
         "## How it was made",
@@ -156,6 +80,18 @@ def page() -> str:
     for entry, runs in found.items():
         if runs:
             lines.append(_how(entry, runs))
+    short = [_whole(entry, runs[0]) for entry, runs in found.items() if entry.full and runs]
+    if short:
+        lines += ["", "What a full training would take on that machine, at the same speed:", "", *short]
+    for entry, runs in found.items():
+        if entry.curve and runs:
+            name = curve(entry)
+            lines += ["", f"![Accuracy on validation data while {entry.name} was trained](figures/{name})"]
+    if gesture.KEPT.exists():
+        figures = json.loads(gesture.KEPT.read_text())
+        lines += ["", "## A long recording", ""]
+        lines += [f"The longest of ten of DVS-Gesture, by `python -m benchmarks.gesture` on {figures[0]['machine']}:"]
+        lines += ["", *(f"- {gesture.row(figure)}." for figure in figures)]
     lines += ["", "## Protocols", ""]
     notes = {(run["task"], run["protocol"]): run["protocol_note"] for runs in found.values() for run in runs}
     lines += [f"- **{task}, {protocol}**: {note}." for (task, protocol), note in notes.items()]
@@ -171,9 +107,8 @@ def page() -> str:
             metric = entry.metric
             digest = run["data_sha256"]["test"][:16]
             numbers = f"{_number(run['valid'][metric])} | {_number(run['test'][metric])}"
-            lines.append(
-                f"| {entry.name}, seed {run['seed']} | {run['best_epoch']} of {run['epochs']} | {numbers} | {digest} |"
-            )
+            which = f"{entry.name}, {run['label']}" if entry.folds else f"{entry.name}, seed {run['seed']}"
+            lines.append(f"| {which} | {run['best_epoch']} of {run['epochs']} | {numbers} | {digest} |")
     notes_file = KEPT / "notes.md"
     if notes_file.exists():
         lines += ["", notes_file.read_text().rstrip()]
@@ -181,9 +116,31 @@ def page() -> str:
 
 
 def results(entry: Entry) -> list[dict[str, Any]]:
-    """Of the seeds that are done."""
-    paths = [KEPT / f"{entry.name}-{seed}.json" for seed in entry.seeds]
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+    """Of the runs that are done."""
+    paths = {run.label: KEPT / f"{entry.name}-{run.label}.json" for run in entry.runs}
+    return [json.loads(path.read_text()) | {"label": label} for label, path in paths.items() if path.exists()]
+
+
+def curve(entry: Entry) -> str:
+    """Draws the course of a training; the name of the figure."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    from s7.bench.figures import STYLE
+
+    lines = (KEPT / f"{entry.name}-{entry.runs[0].label}.jsonl").read_text().splitlines()
+    epochs = [json.loads(line) for line in lines]
+    name = f"curve-{entry.name}.svg"
+    with rc_context(STYLE):
+        figure = Figure(figsize=(5, 3), layout="constrained")
+        axes = figure.subplots()
+        minutes = [epoch["seconds"] / 60 for epoch in epochs]
+        for split in ("train", "valid"):
+            axes.plot(minutes, [epoch[split][entry.metric] for epoch in epochs], label=split, marker=".")
+        axes.set(xlabel="minutes of training", ylabel=entry.metric, title=entry.name)
+        axes.legend()
+        figure.savefig(FIGURES / name, metadata={"Date": None, "Creator": None})
+    return name
 
 
 def _row(entry: Entry, runs: list[dict[str, Any]]) -> str:
@@ -191,16 +148,22 @@ def _row(entry: Entry, runs: list[dict[str, Any]]) -> str:
         return f"| {entry.name} | {entry.metric} | not run here | | | {entry.wanted} | | {entry.published} |"
     test = [run["test"][entry.metric] for run in runs]
     valid = [run["valid"][entry.metric] for run in runs]
-    spread = f" ± {_number(statistics.stdev(test))}" if len(test) > 1 else " (one seed)"
+    spread = f" ± {_number(statistics.stdev(test))}" if len(test) > 1 else " (one run)"
     nothing = "; ".join(f"{name} {_number(q[entry.metric])}" for name, q in runs[0]["baselines"].items())
-    cells = [entry.name, entry.metric, f"**{_number(statistics.mean(test))}**{spread}", _number(max(test))]
+    worst = min(test) if runs[0]["better"] == "max" else max(test)
+    cells = [entry.name, entry.metric, f"**{_number(statistics.mean(test))}**{spread}", _number(worst)]
     cells += [_number(statistics.mean(valid)), entry.wanted, nothing, entry.published]
     return f"| {' | '.join(cells)} |"
 
 
+def _whole(entry: Entry, run: dict[str, Any]) -> str:
+    hours = run["seconds"] / run["epochs"] * entry.full / 3600
+    return f"- **{entry.name}**: {entry.full} epochs, as the paper has, {hours:,.0f} hours; here were {run['epochs']}."
+
+
 def _how(entry: Entry, runs: list[dict[str, Any]]) -> str:
     minutes = ", ".join(f"{run['seconds'] / 60:.1f}" for run in runs)
-    speeds = ", ".join(f"{run['steps_per_second']:.0f}" for run in runs)
+    speeds = ", ".join(f"{run['steps_per_second']:.3g}" for run in runs)
     memory = max(run["peak_memory_mb"] for run in runs)
     run = runs[0]
     shape = f"{run['protocol']} | {run['parameters']:,} | {run['epochs']}"

@@ -59,7 +59,7 @@ def test_a_model_comes_back_to_the_bit(changes, tmp_path):
 
 def test_a_stream_goes_on_in_another_process(tmp_path):
     model = build(transition=s7.Stable(oscillate=True))
-    _, state = model.chunk(np.ones((5, 2)), model.init_state(), np.ones(5))
+    _, state = eqx.filter_jit(model.chunk)(np.ones((5, 2)), model.init_state(), np.ones(5))
     path = s7.save_state(state, model, tmp_path / "state.safetensors")
     assert_same(s7.load_state(model, path), state)
     with pytest.raises(ValueError, match="of a model with another configuration"):

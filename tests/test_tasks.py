@@ -1,7 +1,10 @@
 """Tasks: the data are what their recipes say, split as published, and a file that is not right is named."""
 
 import gc
+import json
 import os
+import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from s7.cli.main import main
 from s7.data.folder import DataFolder, read_arrays
 from s7.tasks import TASKS, find_task, fitzhugh_nagumo, pendulum, pendulum_frames, walker2d
 from s7.tasks.fitzhugh_nagumo import FitzHughNagumo
@@ -145,7 +149,7 @@ def test_objects_are_never_unpickled(tmp_path):
 def test_a_task_has_a_name_and_an_unknown_one_meets_its_nearest():
     for name, kind in TASKS.items():
         assert find_task(name) is kind
-        assert {"strict", "paper"} <= set(kind.protocols)
+        assert "strict" in kind.protocols
         assert kind.title
         assert kind.source
     with pytest.raises(ValueError, match="no task 'pendulem'; did you mean 'pendulum'"):
@@ -504,3 +508,38 @@ def test_the_rollouts_of_ode_lstm_give_as_many_windows_as_published():
     problem = Walker2d().load(DataFolder(place), "strict", silent)
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [9684, 1272, 1937]
     assert {q.even for q in (problem.train, problem.valid, problem.test)} == {True}
+
+
+# One's own.
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The page's own example, in the folder that we are in."""
+    page = (Path(__file__).parent.parent / "docs" / "your-own-task.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "clicks.py").write_text(program)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [q for q in sys.path if q])
+    yield tmp_path
+    sys.modules.pop("clicks", None)
+
+
+def test_a_task_of_ones_own_is_trained_and_evaluated_by_the_commands(here, capsys):
+    assert main(["train", "clicks:Clicks", "--set", "data.recordings=60", "train.epochs=1"]) == 0
+    run = here / "runs" / "clicks.Clicks-s7-ours-strict-0"
+    result = json.loads((run / "result.json").read_text())
+    assert result["task"] == "clicks:Clicks"
+    assert result["classes"] == ["first", "second"]
+    assert main(["eval", str(run)]) == 0
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_a_task_of_ones_own_that_is_not_there_is_named(here):
+    with pytest.raises(ValueError, match=r"clicks.py: no task 'Click'; did you mean 'Clicks'\?"):
+        find_task("clicks:Click")
+    with pytest.raises(ValueError, match="no module 'clacks' here or where Python looks; it should hold Clicks"):
+        find_task("clacks:Clicks")
+    (here / "needy.py").write_text("import not_installed_at_all\n")
+    with pytest.raises(ModuleNotFoundError, match="not_installed_at_all"):
+        find_task("needy:Task")

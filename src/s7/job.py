@@ -14,7 +14,7 @@ from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import preset
 from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
-from s7.tasks import Problem, Task, find_task
+from s7.tasks import TASKS, Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
 from s7.training.folder import RunFolder
@@ -48,17 +48,21 @@ class Job:
         for name in self.settings:
             if name not in SECTIONS:
                 raise ValueError(f"--set {name}: {unknown('section', name, SECTIONS)}")
-        preset(self.task, self.preset)
+        self._preset()
 
     @property
     def tables(self) -> Table:
         """The preset's tables with the settings over them. Depth and stages are two ways to say one thing."""
-        below = preset(self.task, self.preset)
+        below = self._preset()
         shape = {"depth", "stages"} & set(self.settings.get("model", {}))
         if shape:
             kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
             below = below | {"model": kept}
         return {name: {} for name in SECTIONS} | merge(below, self.settings)
+
+    def _preset(self) -> Table:
+        """One's own task brings its own settings."""
+        return preset(self.task, self.preset) if self.task in TASKS else find_task(self.task).settings
 
     def data(self) -> Task:
         """The task with its data settings."""

@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     who = (options.task, options.model, options.preset, options.protocol, options.seed)
     job = Job(*who, settings=settings, test=not options.no_test)
     job.check()
-    out = options.out or Path("runs") / f"{job.task}-{job.model}-{job.preset}-{job.protocol}-{job.seed}"
+    name = job.task.replace(":", ".")  # which no path may have on some systems
+    out = options.out or Path("runs") / f"{name}-{job.model}-{job.preset}-{job.protocol}-{job.seed}"
     folder = RunFolder(out)
     if options.resume and folder.is_begun:
         job = _resumed(job, folder, options)

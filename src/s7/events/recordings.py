@@ -4,13 +4,18 @@ Times are milliseconds. An event's polarity is 0 or 1; the channels of a cochlea
 one pixel high that has no polarity.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Shaped
 
+from s7.data.folder import Arrays
 from s7.data.samples import Samples
+
+# In a millisecond: cameras and data sets count microseconds.
+MICROSECONDS = 1000
 
 
 class Events(NamedTuple):
@@ -35,6 +40,11 @@ class Sensor:
         """How many kinds of events there are."""
         return self.polarities * self.width * self.height
 
+    @property
+    def limits(self) -> dict[str, int]:
+        """What x, y and p stay below."""
+        return {"x": self.width, "y": self.height, "p": self.polarities}
+
     def tokens_of(self, events: Events) -> Integer[np.ndarray, " E"]:
         """Each event as a number, in as few bytes as they all fit in. Events must be on the sensor."""
         pixels = events.x.astype(np.int32) * self.height + events.y
@@ -48,10 +58,14 @@ class Sensor:
         pixels = tokens // self.polarities
         return Events(pixels // self.height, pixels % self.height, p, t)
 
+    def holds(self, events: Events) -> bool:
+        """Whether all events are on the sensor."""
+        columns = [(getattr(events, name), limit) for name, limit in self.limits.items()]
+        return all(q.min(initial=0) >= 0 and q.max(initial=0) < limit for q, limit in columns)
+
     def check(self, events: Events, where: str) -> None:
         """Raises an error that names the first event that is not on the sensor or goes back in time."""
-        limits = {"x": self.width, "y": self.height, "p": self.polarities}
-        for name, limit in limits.items():
+        for name, limit in self.limits.items():
             values = getattr(events, name)
             bad = (values < 0) | (values >= limit)
             if bad.any():
@@ -60,19 +74,62 @@ class Sensor:
         back = np.diff(events.t) < 0
         if back.any():
             n = int(np.argmax(back)) + 1
-            raise ValueError(f"{where}: time goes back at event {n}, from {events.t[n - 1]:g} to {events.t[n]:g} ms")
+            times = f"from {events.t[n - 1]:.10g} to {events.t[n]:.10g} ms"
+            raise ValueError(f"{where}: time goes back at event {n}, {times}; a task's data.repair=true sorts events")
 
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Recordings end to end, each with a label; recording n is events[offsets[n] : offsets[n + 1]]."""
+    """Recordings end to end, each with a label; recording n is events[offsets[n] : offsets[n + 1]].
+
+    `sources` say where each comes from, for messages; without them it is its number.
+    """
 
     events: Events
     offsets: Int[np.ndarray, " M"]
     labels: Integer[np.ndarray, " N"]
+    sources: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " N"]:
+        """How many events each has."""
+        return np.diff(self.offsets)
+
+    def source(self, n: int) -> str:
+        """Where recording n comes from."""
+        return self.sources[n] if self.sources else f"recording {n}"
+
+    def recording(self, n: int) -> Events:
+        """The events of recording n."""
+        return Events(*(q[self.offsets[n] : self.offsets[n + 1]] for q in self.events))
+
+    def take(self, chosen: Shaped[np.ndarray, "..."]) -> "Recordings":
+        """The recordings of these numbers, or of a mask, in that order; they keep their sources."""
+        numbers = np.arange(len(self))[chosen]
+        sizes = self.sizes[numbers]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        sources = [self.source(n) for n in numbers.tolist()]
+        return Recordings(Events(*(q[places] for q in self.events)), offsets, self.labels[numbers], sources)
+
+    def goes_back(self) -> Bool[np.ndarray, " E"]:
+        """Whether each event is earlier than the one before it in its recording."""
+        t = self.events.t
+        back = np.zeros(len(t), bool)
+        back[1:] = t[1:] < t[:-1]
+        back[self.offsets[self.offsets < len(t)]] = False
+        return back
+
+    def repaired(self) -> "Recordings":
+        """Without the empty ones, and with the events of each in the order of time."""
+        kept = self.take(self.sizes > 0)
+        if not kept.goes_back().any():
+            return kept
+        order = np.lexsort((kept.events.t, np.repeat(np.arange(len(kept)), kept.sizes)))
+        return Recordings(Events(*(q[order] for q in kept.events)), kept.offsets, kept.labels, kept.sources)
 
     def samples(self, sensor: Sensor, name: str, chosen: Shaped[np.ndarray, "..."] | None = None) -> Samples:
         """Tokens and the gaps between them, in milliseconds; the first gap of a recording is 0.
@@ -80,20 +137,52 @@ class Recordings:
         `chosen` are the numbers of the recordings to take, or a mask of them. An empty recording, an event outside of
         the sensor and time that goes back are errors that name the recording and the event.
         """
-        numbers = np.arange(len(self)) if chosen is None else np.arange(len(self))[chosen]
-        tokens, gaps = [], []
-        for n in numbers:
-            at = slice(self.offsets[n], self.offsets[n + 1])
-            events = Events(*(q[at] for q in self.events))
-            if not len(events.t):
-                raise ValueError(f"{name}: recording {n} is empty; leave it out")
-            sensor.check(events, f"{name}: recording {n}")
-            tokens.append(sensor.tokens_of(events))
-            gaps.append(np.diff(events.t, prepend=events.t[:1]).astype(np.float32))
-        return Samples.of(tokens, self.labels[numbers].astype(np.int32), gaps, per_step=False, name=name)
+        if chosen is not None:
+            return self.take(chosen).samples(sensor, name)
+        if not self.sizes.all():
+            empty = self.source(int(np.argmin(self.sizes)))
+            raise ValueError(f"{name}: {empty} is empty; leave it out, as a task's data.repair=true does")
+        if not sensor.holds(self.events) or self.goes_back().any():
+            for n in range(len(self)):
+                sensor.check(self.recording(n), f"{name}: {self.source(n)}")
+        gaps = np.diff(self.events.t, prepend=self.events.t[:1]).astype(np.float32)
+        gaps[self.offsets[:-1]] = 0
+        labels = self.labels.astype(np.int32)
+        made = Samples(sensor.tokens_of(self.events), labels, self.offsets.astype(np.int64), gaps, name=name)
+        made.check()
+        return made
 
 
-def recordings_of(recordings: list[Events], labels: Integer[np.ndarray, " N"]) -> Recordings:
+def recordings_of(
+    recordings: list[Events], labels: Integer[np.ndarray, " N"], sources: Sequence[str] = ()
+) -> Recordings:
     """Separate recordings laid end to end."""
     offsets = np.concatenate([[0], np.cumsum([len(events.t) for events in recordings])]).astype(np.int64)
-    return Recordings(Events(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels)
+    return Recordings(Events(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels, sources)
+
+
+def recordings_in(arrays: Arrays, where: str) -> Recordings:
+    """Recordings in arrays x, y, p, t (microseconds), offsets and label, as this project keeps them in .npz files."""
+    columns = [arrays[name] for name in ("x", "y", "p", "t")]
+    offsets, labels = arrays["offsets"], arrays["label"]
+    if any(q.ndim != 1 or q.dtype.kind not in "iu" for q in (*columns, offsets, labels)):
+        raise ValueError(f"{where}: x, y, p, t, offsets and label must be rows of whole numbers")
+    x, y, p, t = columns
+    if {len(q) for q in columns} != {len(t)} or len(offsets) != len(labels) + 1:
+        raise ValueError(f"{where}: expected as many x, y and p as t, and one more offset than labels")
+    offsets = offsets.astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != len(t) or (np.diff(offsets) < 0).any():
+        raise ValueError(f"{where}: offsets must rise from 0 to the number of events, {len(t)}")
+    return Recordings(Events(x, y, p, t / MICROSECONDS), offsets, labels)
+
+
+def samples_of(parts: Iterable[Recordings], sensor: Sensor, name: str) -> Samples:
+    """Samples of recordings that come part by part: what is kept of each part is a fifth to a half of it."""
+    made = [part.samples(sensor, name) for part in parts if len(part)]
+    if not made:
+        raise ValueError(f"{name}: there are no recordings")
+    sizes = np.concatenate([np.diff(samples.offsets) for samples in made])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    inputs, targets = (np.concatenate([getattr(samples, q) for samples in made]) for q in ("inputs", "targets"))
+    gaps = np.concatenate([samples.dt for samples in made if samples.dt is not None])
+    return Samples(inputs, targets, offsets, gaps, name=name)

@@ -45,12 +45,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """What every task has. Its fields are the settings of its data, `data.…` on the command line."""
+    """What every task has. Its fields are the settings of its data, `data.…` on the command line.
+
+    `settings` are the tables data, model and train to start from, of a task that has no file of presets.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
-    protocols: ClassVar[dict[str, str]]
+    protocols: ClassVar[dict[str, str]] = {"strict": "as the task splits its data"}
+    settings: ClassVar[Table] = {}
 
     @abstractmethod
     def load(self, folder: DataFolder, protocol: str, say: Say) -> Problem:
@@ -63,5 +67,6 @@ class Task(ABC):
 
 def most_frequent(train: Samples, test: Samples, classes: int) -> dict[str, dict[str, float]]:
     """The baseline of always answering what is most frequent in training."""
-    answer = int(np.argmax(np.bincount(train.targets.ravel(), minlength=classes)))
-    return {"most frequent class": {"accuracy": float(np.mean(test.targets == answer))}}
+    learnt, tested = (q.targets if q.counts is None else q.targets[q.counts] for q in (train, test))
+    answer = int(np.argmax(np.bincount(learnt, minlength=classes)))
+    return {"most frequent class": {"accuracy": float(np.mean(tested == answer))}}

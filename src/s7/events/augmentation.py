@@ -1,0 +1,313 @@
+"""Training on recordings that are never twice the same: events dropped, moved, shifted in time, added and mixed.
+
+Each part is a function of one recording; what it was given stays as it was, and a part that has nothing to do gives it
+back. An event that leaves the sensor is gone, for clipping would pile events up at the edge. A part that would leave no
+event at all does nothing instead.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int, Integer
+
+from s7.data.loader import Augmentation
+from s7.data.samples import Samples
+from s7.events.recordings import Events, Sensor
+
+# The largest share of a recording's events that go with a dropped chunk.
+CHUNK = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventAugmentation:
+    """How recordings are varied in training; as it stands, not at all. Probabilities are per recording."""
+
+    crop: int = 0  # at most so many events, a random run of them; 0: all
+    drop: float = 0.0  # largest share of single events that are dropped
+    drop_chunk: float = 0.0  # probability that a run of up to a tenth of the events is dropped
+    jitter: float = 0.0  # standard deviation of each event's own shift, in pixels or channels
+    roll: int = 0  # largest shift of all events together, in pixels or channels
+    rotate: float = 0.0  # largest angle, in degrees
+    scale: float = 1.0  # largest factor of size; the smallest is its inverse
+    geometry: float = 0.3  # probability of each of roll, rotate and scale
+    skew: float = 1.0  # largest factor of duration; the smallest is its inverse
+    time_jitter: float = 0.0  # standard deviation of each event's own shift in time, in ms
+    noise: int = 0  # largest number of events that are added, anywhere
+    cutmix: float = 0.0  # probability that a run of events is replaced by one of another recording
+
+    def __post_init__(self) -> None:
+        for names, least, most in (
+            (("crop", "roll", "noise"), 0, math.inf),
+            (("jitter", "time_jitter"), 0, 1e6),
+            (("drop", "drop_chunk", "geometry", "cutmix"), 0, 1),
+            (("rotate",), 0, 180),
+            (("scale", "skew"), 1, 100),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if not least <= value <= most:
+                    wanted = f"at least {least}" if most == math.inf else f"from {least} to {most:,.0f}"
+                    raise ValueError(f"{name}={value} must be {wanted}")
+
+
+@dataclass(frozen=True)
+class EventAugmenter(Augmentation):
+    """Recordings of a sensor, varied. With CutMix, targets are shares of events, one for each of `classes` classes."""
+
+    settings: EventAugmentation
+    sensor: Sensor
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 1:
+            raise ValueError(f"classes={self.classes} must be at least 1")
+        for name, off in (("rotate", 0), ("scale", 1)):
+            value = getattr(self.settings, name)
+            if self.sensor.height == 1 and value != off:
+                raise ValueError(f"{name}={value} needs a sensor of more than one row; with one row, {name}={off}")
+
+    def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+        """Only noise adds events: CutMix takes away as many as it puts in."""
+        kept = np.minimum(lengths, self.settings.crop) if self.settings.crop else lengths
+        return kept + self.settings.noise
+
+    def __call__(self, samples: Samples, chosen: Int[np.ndarray, " M"], seed: int, epoch: int) -> Samples:
+        """The chosen recordings, each varied as a function of (seed, epoch, its number), whatever else is chosen."""
+        self._check(samples)
+        varied = [
+            self._one(samples, sample, np.random.default_rng([seed, epoch, sample])) for sample in chosen.tolist()
+        ]
+        offsets = np.concatenate([[0], np.cumsum([len(one.tokens) for one in varied])])
+        targets = samples.targets[chosen]
+        if self.settings.cutmix > 0:
+            shares = np.array([one.share for one in varied], np.float32)
+            partners = samples.targets[[one.partner for one in varied]]
+            targets = np.zeros((len(chosen), self.classes), np.float32)
+            targets[np.arange(len(chosen)), samples.targets[chosen]] = 1 - shares
+            targets[np.arange(len(chosen)), partners] += shares
+        tokens = np.concatenate([one.tokens for one in varied])
+        return Samples(tokens, targets, offsets, np.concatenate([one.dt for one in varied]), name=samples.name)
+
+    def vary(self, events: Events, rng: np.random.Generator) -> Events:
+        """All parts that need one recording, in their order.
+
+        What makes a recording shorter comes first, so that the rest has less to do. Events are moved before they
+        are jittered, so that jitter has the size that is asked for, in pixels and in milliseconds. Noise comes last:
+        it is the sensor's, and does not turn with the scene.
+        """
+        settings, sensor = self.settings, self.sensor
+        if settings.drop > 0:
+            events = drop_events(events, rng.uniform(0, settings.drop), rng)
+        if rng.random() < settings.drop_chunk:
+            events = drop_chunk(events, rng)
+        events = move_events(events, draw_move(settings, sensor, rng), sensor)
+        events = jitter_events(events, settings.jitter, sensor, rng)
+        events = skew_time(events, _factor(settings.skew, rng))
+        events = jitter_time(events, settings.time_jitter, rng)
+        return add_noise(events, int(rng.integers(settings.noise + 1)), sensor, rng)
+
+    def _one(self, samples: Samples, sample: int, rng: np.random.Generator) -> "_Varied":
+        read, gaps = self._read(samples, sample, self.settings.crop, rng)
+        events, partner, count = self.vary(read, rng), sample, 0
+        if rng.random() < self.settings.cutmix:
+            # The partner is varied like any recording, with draws of its own, so that its events look as they do
+            # wherever else the model meets its label. What could not be used of it is not read.
+            partner = int(rng.integers(len(samples)))
+            other, _ = self._read(samples, partner, len(events.t), rng)
+            events, count = mix(events, self.vary(other, rng), rng)
+        tokens = self.sensor.tokens_of(events).astype(samples.inputs.dtype, copy=False)
+        dt = np.zeros(len(tokens), gaps.dtype)
+        if events.t is read.t:
+            dt[1:] = gaps[1:]  # untouched: the same, to the bit
+        else:
+            np.subtract(events.t[1:], events.t[:-1], out=dt[1:])
+        return _Varied(tokens, dt, partner, count / len(tokens))
+
+    def _read(
+        self, samples: Samples, sample: int, crop: int, rng: np.random.Generator
+    ) -> tuple[Events, Float[np.ndarray, " E"]]:
+        """A recording, or a run of `crop` of its events, and the gaps. Nothing is done to what crop leaves out."""
+        start, end = samples.offsets[sample : sample + 2].tolist()
+        run = _run(start, end, crop, rng) if 0 < crop < end - start else slice(start, end)
+        assert samples.dt is not None
+        tokens, gaps = samples.inputs[run], samples.dt[run]
+        if tokens.min() < 0 or tokens.max() >= self.sensor.tokens:
+            raise ValueError(
+                f"{samples.name}: recording {sample} has tokens from {tokens.min()} to {tokens.max()}, "
+                f"outside of 0 to {self.sensor.tokens - 1} on a sensor of {self.sensor.width}×{self.sensor.height}"
+            )
+        tokens = tokens.astype(np.intp)
+        x, y, p = (values.take(tokens) for values in self._places)
+        return Events(x, y, p, np.cumsum(gaps, dtype=np.float64)), gaps
+
+    @cached_property
+    def _places(self) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
+        """x, y and p of every token, in as few bytes as they need: to look them up is faster than to divide."""
+        small = np.min_scalar_type(-max(self.sensor.width, self.sensor.height))
+        x, y, p, _ = self.sensor.events_of(np.arange(self.sensor.tokens), np.zeros(self.sensor.tokens))
+        return x.astype(small), y.astype(small), p.astype(np.int8)
+
+    def _check(self, samples: Samples) -> None:
+        if samples.inputs.dtype.kind not in "iu" or samples.inputs.ndim != 1:
+            raise ValueError(f"{samples.name}: inputs are not tokens of events; train on them without augmentation")
+        if samples.dt is None:
+            raise ValueError(f"{samples.name}: without dt there is no time to augment; give the gaps in ms")
+        if samples.per_step or samples.counts is not None or samples.documents != 1:
+            raise ValueError(f"{samples.name}: only recordings with one target each can be augmented")
+        if self.settings.cutmix > 0:
+            samples.require_labels(self.classes)
+
+
+class _Varied(NamedTuple):
+    """One recording as the model reads it, and the share of its events that are a partner's."""
+
+    tokens: Integer[np.ndarray, " E"]
+    dt: Float[np.ndarray, " E"]
+    partner: int
+    share: float
+
+
+class Move(NamedTuple):
+    """Where all events of a recording go: turned and scaled about the middle of the sensor, then shifted."""
+
+    degrees: float = 0.0
+    factor: float = 1.0
+    x: int = 0
+    y: int = 0
+
+
+def draw_move(settings: EventAugmentation, sensor: Sensor, rng: np.random.Generator) -> Move:
+    """Each of roll, rotate and scale with the probability `geometry`."""
+    rolls, rotates, scales = rng.random(3) < settings.geometry
+    reach = settings.roll if rolls else 0
+    x, y = (
+        int(rng.integers(-reach, reach, endpoint=True)) if size > 1 else 0 for size in (sensor.width, sensor.height)
+    )
+    degrees = rng.uniform(-settings.rotate, settings.rotate) if rotates else 0.0
+    return Move(degrees, _factor(settings.scale, rng) if scales else 1.0, x, y)
+
+
+def drop_events(events: Events, share: float, rng: np.random.Generator) -> Events:
+    """Each event is dropped with the probability `share`."""
+    return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
+
+
+def drop_chunk(events: Events, rng: np.random.Generator) -> Events:
+    """A run of events is dropped, and silence takes its place; its length is uniform up to a tenth of all events.
+
+    It is measured in events and not in time, since events come in bursts: a tenth of the time may hold nearly all.
+    """
+    most = int(CHUNK * len(events.t))
+    if not most:
+        return events
+    chunk = _run(0, len(events.t), int(rng.integers(1, most, endpoint=True)), rng)
+    return Events(*(np.concatenate([q[: chunk.start], q[chunk.stop :]]) for q in events))
+
+
+def move_events(events: Events, move: Move, sensor: Sensor) -> Events:
+    """All at once, so that places are rounded to the nearest pixel once only."""
+    if move == Move():
+        return events
+    middle_x, middle_y = (sensor.width - 1) / 2, (sensor.height - 1) / 2
+    along = move.factor * math.cos(math.radians(move.degrees))
+    across = move.factor * math.sin(math.radians(move.degrees))
+    x, y = events.x.astype(np.float32) - middle_x, events.y.astype(np.float32) - middle_y
+    new_x = along * x - across * y + (middle_x + move.x)
+    new_y = across * x + along * y + (middle_y + move.y)
+    return _placed(events, new_x, new_y, sensor)
+
+
+def jitter_events(events: Events, std: float, sensor: Sensor, rng: np.random.Generator) -> Events:
+    """Each event is moved by a normal number of pixels, in x, and in y where there are rows."""
+    if not std:
+        return events
+    x = _jittered(events.x.astype(np.float32), std, rng)
+    y = events.y.astype(np.float32)
+    return _placed(events, x, _jittered(y, std, rng) if sensor.height > 1 else y, sensor)
+
+
+def skew_time(events: Events, factor: float) -> Events:
+    """All times by a factor: the recording is slower, or faster if it is below 1."""
+    return events if factor == 1 else events._replace(t=events.t * factor)
+
+
+def jitter_time(events: Events, std: float, rng: np.random.Generator) -> Events:
+    """Each event is shifted by a normal number of milliseconds."""
+    return _in_order(events._replace(t=_jittered(events.t, std, rng))) if std else events
+
+
+def add_noise(events: Events, count: int, sensor: Sensor, rng: np.random.Generator) -> Events:
+    """`count` more events, anywhere on the sensor and at any time of the recording."""
+    if not count:
+        return events
+    t = rng.uniform(events.t[0], events.t[-1], count)
+    t.sort()  # two runs in order are quickly merged
+    noise = sensor.events_of(rng.integers(sensor.tokens, size=count), t)
+    pairs = zip(events, noise, strict=True)
+    return _in_order(Events(*(np.concatenate([q, added], dtype=q.dtype, casting="unsafe") for q, added in pairs)))
+
+
+def mix(events: Events, partner: Events, rng: np.random.Generator) -> tuple[Events, int]:
+    """A run of events is replaced by as many of the partner's; also how many there are, at least one.
+
+    They take their gaps along: the recording stops, the partner's plays, and the recording goes on.
+    """
+    count = int(rng.integers(1, min(len(events.t), len(partner.t)), endpoint=True))
+    out, into = _run(0, len(events.t), count, rng), _run(0, len(partner.t), count, rng)
+    played = partner.t[into] - partner.t[into.start] + events.t[out.start]
+    # In this order of operations rounding cannot turn time back.
+    after = events.t[out.stop :] - events.t[out.stop - 1] + played[-1]
+    t = np.concatenate([events.t[: out.start], played, after])
+    x, y, p = (
+        np.concatenate([q[: out.start], other[into], q[out.stop :]])
+        for q, other in zip(events[:3], partner[:3], strict=True)
+    )
+    return Events(x, y, p, t), count
+
+
+def _run(start: int, end: int, length: int, rng: np.random.Generator) -> slice:
+    """Any run of this length between start and end."""
+    first = int(rng.integers(start, end - length, endpoint=True))
+    return slice(first, first + length)
+
+
+def _factor(largest: float, rng: np.random.Generator) -> float:
+    """A factor, as likely as its inverse."""
+    return largest ** (2 * rng.random() - 1)
+
+
+def _jittered(values: Float[np.ndarray, " E"], std: float, rng: np.random.Generator) -> Float[np.ndarray, " E"]:
+    """Each value with a normal number added; single precision is plenty for the shift itself."""
+    shift = rng.standard_normal(len(values), dtype=np.float32)
+    shift *= std
+    return values + shift
+
+
+def _in_order(events: Events) -> Events:
+    """In the order of time; those at one time in the order that they had."""
+    if not np.count_nonzero(events.t[1:] < events.t[:-1]):
+        return events
+    order = events.t.argsort(kind="stable")
+    return Events(*(q.take(order) for q in events))
+
+
+def _only(events: Events, keep: Bool[np.ndarray, " E"]) -> Events:
+    """Those to keep, if there are any."""
+    kept = keep.nonzero()[0]
+    if len(kept) in (0, len(keep)):
+        return events
+    return Events(*(q.take(kept) for q in events))
+
+
+def _placed(events: Events, x: Float32[np.ndarray, " E"], y: Float32[np.ndarray, " E"], sensor: Sensor) -> Events:
+    """The events at other places, rounded; those off the sensor are gone, and if all are, none has moved."""
+    x, y = np.rint(x), np.rint(y)
+    inside = (x >= 0) & (x < sensor.width) & (y >= 0) & (y < sensor.height)
+    if not np.count_nonzero(inside):
+        return events
+    # Whole numbers only now: far outside of the sensor they might not fit.
+    x, y, p, t = _only(Events(x, y, events.p, events.t), inside)
+    return Events(x.astype(events.x.dtype), y.astype(events.y.dtype), p, t)

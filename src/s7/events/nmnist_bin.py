@@ -1,0 +1,91 @@
+"""The .bin files of N-MNIST and N-Caltech101, five bytes an event, in folders by class or in the archive as published.
+
+    x (8 bits)   y (8 bits)   polarity (1 bit), time in microseconds (23 bits, the highest first)
+
+An entry with y = 240 is no event: it says that the clock wrapped, and all times from there on are 2**13 later.
+"""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from s7.events.recordings import MICROSECONDS, Events, Recordings, recordings_of
+
+SIZE = 5
+WRAP_ROW, WRAP = 240, 2**13
+# Files that are decoded before their events become tokens: some 4 million events.
+AT_A_TIME = 1000
+# The class is the folder's name. Hidden files, as a Mac leaves them in archives, are not meant.
+_NAME = re.compile(r"(?:^|/)(\d+)/([^/.][^/]*)\.bin$")
+
+
+def decode_bin(data: bytes, where: str) -> Events:
+    """The events of one file; `where` leads the messages."""
+    if len(data) % SIZE:
+        raise ValueError(f"{where}: {len(data)} bytes are not a multiple of {SIZE}, the size of an event; get it again")
+    raw = np.frombuffer(data, np.uint8).reshape(-1, SIZE)
+    x, y, high, middle, low = raw.T
+    t = ((high & 127).astype(np.int64) << 16) + (middle.astype(np.int64) << 8) + low
+    p = high >> 7
+    wraps = y == WRAP_ROW
+    if wraps.any():
+        t += WRAP * np.cumsum(wraps)
+        x, y, p, t = (q[~wraps] for q in (x, y, p, t))
+    return Events(x, y, p, t / MICROSECONDS)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The files in a folder or a .zip archive, in the order of their names whatever their class."""
+
+    path: Path
+    names: tuple[str, ...]
+    labels: Int[np.ndarray, " N"]
+
+    def parts(self, chosen: Int[np.ndarray, " M"]) -> Iterator[Recordings]:
+        """The chosen recordings, some at a time; an empty file is a recording without events."""
+        with self._reader() as read:
+            for start in range(0, len(chosen), AT_A_TIME):
+                numbers = chosen[start : start + AT_A_TIME]
+                names = [self.names[n] for n in numbers.tolist()]
+                sources = [f"{self.path}/{name}" for name in names]
+                events = [decode_bin(read(name), source) for name, source in zip(names, sources, strict=True)]
+                yield recordings_of(events, self.labels[numbers], sources)
+
+    @contextmanager
+    def _reader(self) -> Iterator[Callable[[str], bytes]]:
+        if self.path.is_dir():
+            yield lambda name: (self.path / name).read_bytes()
+            return
+        with zipfile.ZipFile(self.path) as archive:
+
+            def read(name: str) -> bytes:
+                try:
+                    return archive.read(name)
+                except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+                    raise ValueError(f"{self.path}/{name}: damaged ({error}); get the archive again") from None
+
+            yield read
+
+
+def find_bins(path: Path) -> Bins:
+    """The .bin files in a folder or a .zip archive."""
+    if path.is_dir():
+        names = [file.relative_to(path).as_posix() for file in path.glob("*/*.bin")]
+    else:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, OSError) as error:
+            raise ValueError(f"{path}: not a whole .zip archive ({error}); get it again") from None
+    found = sorted((match[2], int(match[1]), name) for name in names if (match := _NAME.search(name)))
+    if not found:
+        raise ValueError(f"{path}: holds no .bin files in folders named by class, such as 5/00001.bin")
+    return Bins(path, tuple(name for *_, name in found), np.array([label for _, label, _ in found]))

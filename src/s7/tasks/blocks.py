@@ -1,0 +1,59 @@
+"""Data that take long to make, made in blocks by all usable cores.
+
+A block is made from its number alone, so what comes out does not depend on how many processes made it, and a block
+more leaves those before it as they were.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import TypeVar
+
+from s7.training.machine import usable_cores
+
+Made = TypeVar("Made")
+
+# A process takes a second or two to start; fewer blocks than this are made sooner without.
+FEW = 16
+# Seconds between two words on how far it is.
+EVERY = 10.0
+
+
+def make_blocks(
+    make: Callable[[int], Made], blocks: int, say: Callable[[str], None], processes: int | None = None
+) -> list[Made]:
+    """make(0), make(1), … in this order. `make` must be something that can be sent to another process.
+
+    `processes` are as many as there are usable cores, or one where there is little to make.
+    """
+    if processes is None:
+        processes = 1 if blocks < FEW else usable_cores()
+    made: list[Made] = []
+    started = said = time.perf_counter()
+    for block in _in_order(make, blocks, processes):
+        made.append(block)
+        now = time.perf_counter()
+        if now - said > EVERY and len(made) < blocks:
+            said = now
+            left = (now - started) / len(made) * (blocks - len(made))
+            say(f"{100 * len(made) // blocks} % made, about {left:.0f} s left")
+    return made
+
+
+def _in_order(make: Callable[[int], Made], blocks: int, processes: int) -> Iterator[Made]:
+    if processes == 1:
+        yield from map(make, range(blocks))
+        return
+    # Not forked: a fork of a process in which JAX runs can hang.
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield from pool.map(make, range(blocks))
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "a process that made data ended before its time: it was killed or ran out of memory, or the script that "
+            "was started does its work at import; put that under if __name__ == '__main__'"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)

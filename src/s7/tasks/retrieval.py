@@ -1,0 +1,106 @@
+"""Retrieval: whether two papers are related, one citing the other, read byte by byte.
+
+Pairs of papers of the ACL Anthology Network, as the Long Range Arena has them. A line holds a label, the two names and
+the two texts. The texts were stored as Python writes bytes, b'…' with \\n for the end of a line, and are read as they
+stand, as those do who published results. A token is a byte; 0, which no text has, ends a document.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from s7.data.samples import Samples
+from s7.encoders import TokenEncoder
+from s7.heads import Retrieval as RetrievalHead
+from s7.tasks.task import Problem, Task, most_frequent
+from s7.training.objectives import CrossEntropy
+
+# As the archive unpacks, and as it is meant.
+FOLDERS = ("lra/lra_release/lra_release/tsv_data", "lra/lra_release/tsv_data")
+SPLITS = {"train": "train", "valid": "eval", "test": "test"}
+FILES = tuple(f"{folder}/new_aan_pairs.train.tsv" for folder in FOLDERS)
+HOW = "s7 data fetch retrieval, or unpack lra_release.gz of the Long Range Arena in lra"
+TOKENS, END = 256, 0
+LABELS = {b"0": 0, b"0.0": 0, b"1": 1, b"1.0": 1}
+COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Retrieval(Task):
+    """The first `length` tokens of each paper, the end token among them."""
+
+    name: ClassVar[str] = "retrieval"
+    title: ClassVar[str] = "Pairs of papers, related or not, byte by byte"
+    source: ClassVar[str] = "ACL Anthology Network, as in the Long Range Arena"
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": "the official split: 147,086 pairs for training, 18,090 for validation, 17,437 tested once",
+        "paper": "the same",
+    }
+    length: int = 4000
+
+    def __post_init__(self):
+        if self.length < 2:
+            raise ValueError(f"length={self.length} must be at least 2")
+
+    def missing(self, folder):
+        return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
+
+    def load(self, folder, protocol, say):
+        place = folder.require(*FILES, how=HOW).parent
+        splits = {}
+        for name, stem in SPLITS.items():
+            path = place / f"new_aan_pairs.{stem}.tsv"
+            if not path.exists():
+                raise FileNotFoundError(f"{path} is missing; it belongs beside {Path(FILES[0]).name}")
+            say(f"reading {path} …")
+            splits[name] = read_pairs(path, self.length, name)
+        return Problem(
+            splits["train"],
+            splits["valid"],
+            splits["test"],
+            encoder=TokenEncoder(TOKENS),
+            head=RetrievalHead(2),
+            objective=CrossEntropy(2, ("unrelated", "related")),
+            baselines=most_frequent(splits["train"], splits["test"], 2),
+        )
+
+
+def read_pairs(path: Path, length: int, name: str) -> Samples:
+    """The pairs of a file. It can be far larger than what is kept of it, so it is read line by line."""
+    letters, offsets, labels = bytearray(), [0], []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                label, texts = _pair(line)
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from None
+            labels.append(label)
+            for text in texts:
+                letters += text[: length - 1]
+                letters.append(END)
+                offsets.append(len(letters))
+    if not labels:
+        raise ValueError(f"{path}: has no pairs")
+    tokens = np.frombuffer(letters, np.uint8)
+    return Samples(tokens, np.array(labels, np.int32), np.array(offsets), name=name, documents=2)
+
+
+def _pair(line: bytes) -> tuple[int, list[bytes]]:
+    """The label and the two texts."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte 0x{line[error.start]:02x} is not UTF-8") from None
+    columns = line.rstrip(b"\r\n").split(b"\t")
+    if len(columns) != COLUMNS:
+        raise ValueError(f"has {len(columns)} columns, expected {COLUMNS}: a label, two names, two texts")
+    label, _, _, *texts = columns
+    if label not in LABELS:
+        raise ValueError(f"the label is {label.decode()!r}, expected 0 or 1")
+    if b"" in texts:
+        raise ValueError("a text is empty")
+    if END in line:
+        raise ValueError("has a zero byte, which is the end token")
+    return LABELS[label], texts

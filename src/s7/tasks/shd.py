@@ -1,0 +1,43 @@
+"""SHD, the Spiking Heidelberg Digits: which of twenty words, zero to nine in English and in German, was spoken.
+
+Twelve people, two of whom are heard in the test set alone.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from s7.events.spike_hdf5 import SPEAKERS
+from s7.tasks.heidelberg import Heidelberg
+
+# Speakers of the training file that are kept for validation, of ten.
+HELD_OUT = 2
+
+
+@dataclass(frozen=True)
+class Shd(Heidelberg):
+    """Spoken digits as spikes."""
+
+    name: ClassVar[str] = "shd"
+    title: ClassVar[str] = "Spiking Heidelberg Digits, spoken digits as spikes"
+    source: ClassVar[str] = "SHD (Cramer 2020, CC BY 4.0)"
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": (
+            "the last two of the ten training speakers are kept for validation, as two of the test's are heard there "
+            "alone; the test file tested once"
+        ),
+        "paper": "all of the training file is learnt from, and the epoch is chosen on the test set",
+    }
+    classes: ClassVar[int] = 20
+    files: ClassVar[tuple[str, ...]] = ("train", "test")
+
+    def cut(self, spikes, file, protocol):
+        if (file, protocol) != ("train", "strict"):
+            return super().cut(spikes, file, protocol)
+        speakers = np.unique(spikes.speakers)
+        if len(speakers) <= HELD_OUT:
+            count = f"{len(speakers)} speakers, at least {HELD_OUT + 1} are needed"
+            raise ValueError(f"{spikes.path}: {SPEAKERS} names {count}")
+        held = np.isin(spikes.speakers, speakers[-HELD_OUT:])
+        return {"train": ~held, "valid": held}

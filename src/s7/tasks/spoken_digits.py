@@ -1,0 +1,229 @@
+"""Spoken digits: which digit was said, from the spikes that the recording makes in a row of channels.
+
+The Free Spoken Digit Dataset has 3,000 recordings of six speakers, 50 of each digit and speaker. `SpikeEncoder` turns
+them into spikes, as the Heidelberg digits are spikes: a task of that kind whose data are small and free.
+"""
+
+import hashlib
+import re
+import tarfile
+import wave
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int16, Int64, Shaped
+
+from s7.data.folder import Arrays, read_arrays
+from s7.encoders import TokenEncoder
+from s7.events.augmentation import EventAugmentation, EventAugmenter
+from s7.events.recordings import Events, Recordings, recordings_of
+from s7.events.spikes import SpikeEncoder
+from s7.heads import Mean
+from s7.settings import table_of, unknown
+from s7.tasks.task import Problem, Task, most_frequent
+from s7.training.objectives import CrossEntropy
+
+FILES = (
+    "fsdd/fsdd_8khz_int16.npz",
+    "fsdd/free-spoken-digit-dataset-1.0.10.tar.gz",
+    "fsdd/recordings",
+)
+HOW = "s7 data fetch spoken-digits, or put the folder recordings of the Free Spoken Digit Dataset there"
+ARRAYS = ("audio", "offsets", "label", "speaker", "index")
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+# In the archive; what starts with a point is some other program's.
+RECORDING = re.compile(r"(^|/)recordings/[^./][^/]*\.wav$")
+RATE = 8000
+# Of the 50 recordings of a digit by a speaker: the first are the published test set, the next are for validation.
+TESTED, VALIDATED = 5, 10
+# Raise it when the same settings give other spikes than before.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SpokenDigits(Task):
+    """`spikes` turns sound into spikes, `augment` varies the training recordings.
+
+    `speaker` is the name of one who is heard in the test only; without one the split is the published one.
+    """
+
+    name: ClassVar[str] = "spoken-digits"
+    title: ClassVar[str] = "Spoken digits as spikes"
+    source: ClassVar[str] = "Free Spoken Digit Dataset 1.0.10 (CC BY-SA 4.0)"
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": (
+            "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 to learn "
+            "from: all six speakers are in each. With data.speaker that speaker is the test set, the next by name is "
+            "for validation, and the other four are learnt from: the epoch too is chosen on a voice never heard"
+        ),
+    }
+    spikes: SpikeEncoder = SpikeEncoder()
+    speaker: str = ""
+    augment: EventAugmentation = EventAugmentation()
+
+    def missing(self, folder):
+        return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
+
+    def load(self, folder, protocol, say):
+        path = folder.require(*FILES, how=HOW)
+        spoken = read_spoken(path)
+        splits = split(spoken, self.speaker)
+        for name, chosen in splits.items():
+            if not chosen.any():
+                raise ValueError(f"{path}: no recordings for {name}, some are missing; {HOW}")
+
+        def make() -> Arrays:
+            say(f"turning {len(spoken.label):,} recordings into spikes, about 15 s …")
+            return encode(spoken, self.spikes, path)
+
+        settings = {"spikes": table_of(self.spikes), "sha256": spoken.digest(), "version": VERSION}
+        made = folder.simulated(self.name, settings, make)
+        none = np.zeros(len(made["t"]), np.uint8)
+        events = Events(made["channel"], none, none, made["t"])
+        recordings = Recordings(events, made["offsets"], spoken.label, [f"{path}: {n}" for n in spoken.names])
+        sensor = self.spikes.sensor
+        samples = {name: recordings.samples(sensor, name, chosen) for name, chosen in splits.items()}
+        return Problem(
+            samples["train"],
+            samples["valid"],
+            samples["test"],
+            encoder=TokenEncoder(sensor.tokens),
+            head=Mean(len(DIGITS)),
+            objective=CrossEntropy(len(DIGITS), DIGITS),
+            baselines=most_frequent(samples["train"], samples["test"], len(DIGITS)),
+            augmentation=EventAugmenter(self.augment, sensor, len(DIGITS)),
+        )
+
+
+class Spoken(NamedTuple):
+    """Recordings end to end, in the order of digit, speaker and index, at RATE samples a second."""
+
+    audio: Int16[np.ndarray, " T"]
+    offsets: Int64[np.ndarray, " M"]
+    label: Int64[np.ndarray, " N"]
+    speaker: Shaped[np.ndarray, " N"]
+    take: Int64[np.ndarray, " N"]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files that they are published as."""
+        about = zip(self.label.tolist(), self.speaker.tolist(), self.take.tolist(), strict=True)
+        return [f"{digit}_{speaker}_{index}.wav" for digit, speaker, index in about]
+
+    def digest(self) -> str:
+        """The SHA-256 of all that is in here, whatever file it came from."""
+        digest = hashlib.sha256("\n".join(self.names).encode())
+        for array in (self.offsets, self.audio):
+            digest.update(array.data)
+        return digest.hexdigest()
+
+
+def split(spoken: Spoken, speaker: str) -> dict[str, Bool[np.ndarray, " N"]]:
+    """Which recordings are in which split."""
+    if not speaker:
+        tested = spoken.take < TESTED
+        validated = ~tested & (spoken.take < VALIDATED)
+    else:
+        names = sorted(set(spoken.speaker.tolist()))
+        if speaker not in names:
+            raise ValueError(f"data.speaker: {unknown('speaker', speaker, names)}")
+        tested = spoken.speaker == speaker
+        validated = ~tested & (spoken.speaker == names[(names.index(speaker) + 1) % len(names)])
+    return {"train": ~tested & ~validated, "valid": validated, "test": tested}
+
+
+def encode(spoken: Spoken, encoder: SpikeEncoder, path: Path) -> Arrays:
+    """The spikes of all recordings: channel and t, end to end. A recording without any is named."""
+    each = []
+    for name, start, end in zip(spoken.names, spoken.offsets[:-1], spoken.offsets[1:], strict=True):
+        spikes = encoder(spoken.audio[start:end], RATE)
+        if not len(spikes.t):
+            raise ValueError(f"{path}: {name} makes no spikes; it is silent or too short, leave it out")
+        each.append(spikes)
+    made = recordings_of(each, spoken.label)
+    channel = made.events.x.astype(np.min_scalar_type(encoder.channels - 1))
+    return {"channel": channel, "t": made.events.t.astype(np.float32), "offsets": made.offsets}
+
+
+def read_spoken(path: Path) -> Spoken:
+    """The recordings of a folder, of the published archive, or of arrays, all the same once read."""
+    if path.suffix == ".npz":
+        return _from_arrays(path)
+    found = {name: _samples(data, name) for name, data in (_folder(path) if path.is_dir() else _archive(path))}
+    if not found:
+        raise ValueError(f"{path}: no recordings/{{digit}}_{{speaker}}_{{index}}.wav in it")
+    about = [_about(name) for name in found]
+    label, speaker, index = (np.array(q) for q in zip(*about, strict=True))
+    offsets = np.cumsum([0, *map(len, found.values())])
+    return _ordered(Spoken(np.concatenate(list(found.values())), offsets, label, speaker, index))
+
+
+def _from_arrays(path: Path) -> Spoken:
+    arrays = read_arrays(path, ARRAYS)
+    audio, offsets, label, speaker, index = (arrays[name] for name in ARRAYS)
+    if audio.dtype != np.int16 or any(arrays[name].dtype.kind not in "iu" for name in ("offsets", "label", "index")):
+        raise ValueError(f"{path}: audio must be int16, and offsets, label and index whole numbers")
+    if any(array.ndim != 1 for array in arrays.values()) or speaker.dtype.kind != "U":
+        raise ValueError(f"{path}: expected rows of numbers, and of names for speaker")
+    if not len(offsets) - 1 == len(label) == len(speaker) == len(index):
+        raise ValueError(f"{path}: expected one label, speaker and index for each recording, and one more offset")
+    offsets = offsets.astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != len(audio) or (np.diff(offsets) < 0).any():
+        raise ValueError(f"{path}: offsets must rise from 0 to the number of samples, {len(audio)}")
+    if label.max(initial=0) >= len(DIGITS) or label.min(initial=0) < 0:
+        n = int(np.argmax((label < 0) | (label >= len(DIGITS))))
+        raise ValueError(f"{path}: recording {n} has label {label[n]}, outside of 0 to {len(DIGITS) - 1}")
+    return _ordered(Spoken(audio, offsets, label.astype(np.int64), speaker, index.astype(np.int64)))
+
+
+def _ordered(spoken: Spoken) -> Spoken:
+    """In the order of digit, speaker and index."""
+    order = np.lexsort((spoken.take, spoken.speaker, spoken.label))
+    pieces = [spoken.audio[spoken.offsets[n] : spoken.offsets[n + 1]] for n in order]
+    offsets = np.cumsum([0, *map(len, pieces)])
+    return Spoken(np.concatenate(pieces), offsets, spoken.label[order], spoken.speaker[order], spoken.take[order])
+
+
+def _folder(path: Path) -> Iterator[tuple[str, bytes]]:
+    for file in sorted(path.glob("[!.]*.wav")):
+        yield str(file), file.read_bytes()
+
+
+def _archive(path: Path) -> Iterator[tuple[str, bytes]]:
+    """What is in the archive's folder of recordings, read where it is."""
+    try:
+        with tarfile.open(path, "r|gz") as archive:
+            for member in archive:
+                stream = archive.extractfile(member) if RECORDING.search(member.name) else None
+                if stream is not None:
+                    yield f"{path}: {member.name}", stream.read()
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise ValueError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from None
+
+
+def _about(name: str) -> tuple[int, str, int]:
+    """Digit, speaker and index, from the name of a file."""
+    parts = re.fullmatch(r"(\d)_([^_]+)_(\d+)\.wav", name.rpartition("/")[2])
+    if parts is None:
+        raise ValueError(f"{name}: expected a name such as 7_jackson_32.wav: digit, speaker, index")
+    return int(parts[1]), parts[2], int(parts[3])
+
+
+def _samples(data: bytes, name: str) -> Int16[np.ndarray, " T"]:
+    try:
+        with wave.open(BytesIO(data)) as file:
+            rate, channels, bits = file.getframerate(), file.getnchannels(), 8 * file.getsampwidth()
+            count, samples = file.getnframes(), file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise ValueError(f"{name}: not a WAV file ({error or 'it ends too soon'})") from None
+    if (rate, channels, bits) != (RATE, 1, 16):
+        have = f"{rate:,} Hz, {channels} channels, {bits} bits"
+        raise ValueError(f"{name}: {have}; expected {RATE:,} Hz, 1 channel, 16 bits")
+    if len(samples) != 2 * count:
+        raise ValueError(f"{name}: ends after {len(samples) // 2:,} of {count:,} samples; get it again")
+    return np.frombuffer(samples, "<i2").astype(np.int16)
