@@ -4,9 +4,11 @@ import errno
 import fcntl
 import hashlib
 import http.server
+import io
 import re
 import threading
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -280,9 +282,9 @@ def test_tries_that_bring_much_are_not_counted(server, tmp_path, monkeypatch):
     assert get(server, tmp_path).path.read_bytes() == BODY
     assert len(server.asked) == 11
     server.asked.clear()
-    # Always the same first bytes are no progress, however many they are.
-    server.script = [whole(cut=2000, ranges=False, ETag='"v1"')]
-    assert "2,000 of 10,240 bytes (4 tries)" in refusal(server, tmp_path / "b")
+    # The same first bytes again and again are no progress, however many they are.
+    server.script = [*(whole(cut=cut, ranges=False) for cut in (2000, 500) * 10), whole()]
+    assert "500 of 10,240 bytes (4 tries)" in refusal(server, tmp_path / "b")
 
 
 def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
@@ -516,6 +518,23 @@ def test_two_at_once_do_not_spoil_each_others_part(server, tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert "another process is fetching into it" in refusal(server, tmp_path)
     assert get(server, tmp_path).path.read_bytes() == BODY
+
+
+def test_an_archive_is_unpacked_and_another_one_again(server, tmp_path):
+    for text in (b"old", b"new"):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("in/a.txt", text)
+        server.script = [whole(packed.getvalue())]
+        held = get(server, tmp_path, unpack=("*.txt",))
+        assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == text
+        # What is unpacked may be changed; it is not unpacked again.
+        (tmp_path / "set" / "in" / "a.txt").write_bytes(b"mine")
+        get(server, tmp_path, unpack=("*.txt",))
+        assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == b"mine"
+        held.path.unlink()
+        (tmp_path / "set" / "file.bin.sha256").unlink()
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(

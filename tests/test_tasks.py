@@ -6,6 +6,8 @@ import os
 import re
 import sys
 import warnings
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -393,6 +395,24 @@ def test_rollouts_are_in_the_order_of_their_names(tmp_path):
     assert len(found) == 20
     for mine, expected in zip(found, rollouts(), strict=True):
         np.testing.assert_array_equal(mine, expected.astype(np.float32))
+
+
+def test_the_published_archive_gives_the_same_rollouts(tmp_path):
+    path = tmp_path / "walker.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for n, rollout in reversed(list(enumerate(rollouts()))):
+            buffer = BytesIO()
+            np.save(buffer, rollout)
+            archive.writestr(f"walker/rollout_{n:03d}.npy", buffer.getvalue())
+    for mine, expected in zip(walker2d.read_rollouts(path), rollouts(), strict=True):
+        np.testing.assert_array_equal(mine, expected.astype(np.float32))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("walker/rollout_999.npy", b"no array")
+    with pytest.raises(ValueError, match=r"walker.zip: not rollouts as .npy files"):
+        walker2d.read_rollouts(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"walker.zip: not rollouts as .npy files in a whole .zip"):
+        walker2d.read_rollouts(path)
 
 
 def test_rollouts_are_split_in_75_10_and_15_of_a_hundred():

@@ -81,7 +81,7 @@ class SpikeFile:
             raise ValueError(f"{self.path}: {TIMES} and {UNITS} hold {kinds}, expected seconds and whole numbers")
         none = np.zeros(len(x), np.uint8)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        t = (seconds * np.float16(MILLISECONDS)).astype(np.float64)
+        t = seconds.astype(np.float64) * MILLISECONDS
         return Recordings(Events(x, none, none, t), offsets, labels, sources)
 
     def _whole_numbers(self, key: str) -> Integer[np.ndarray, " N"]:

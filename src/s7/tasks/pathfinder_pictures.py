@@ -156,7 +156,7 @@ class Dashes:
     @property
     def rim(self) -> float:
         """Dashes are at least so far from a picture's outermost pixels."""
-        return self.margin + self.recipe.thickness / 2 - 0.25
+        return self.margin + self.recipe.thickness / 2 - 0.5
 
     @property
     def border(self) -> int:

@@ -5,7 +5,11 @@ how much the state changes until the very next step, kept or not: the error of t
 data and the recipe are those of the ODE-LSTM paper.
 """
 
+import zipfile
+import zlib
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +24,8 @@ from s7.training.objectives import MeanSquared
 from s7.units import units_of
 
 MADE = "walker2d/rollouts.npz"
-FILES = ("walker2d/walker2d_rollouts_f32.npz", MADE)
-HOW = "put the ODE-LSTM rollouts there as arrays obs, offsets, names, or make others: s7 data make walker2d"
+FILES = ("walker2d/walker2d_rollouts_f32.npz", "walker2d/walker.zip", MADE)
+HOW = "s7 data fetch walker2d, or make others: s7 data make walker2d"
 WINDOW, HOP = 64, 16
 _JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hip", "knee", "ankle"))
 # Height and pitch of the torso, six joints, and how fast each of them moves, after the speed forwards.
@@ -103,8 +107,10 @@ class Walker2d(Task):
         return Samples.of(inputs, targets - states, gaps, name=name)
 
 
-def read_rollouts(path) -> list[Float[np.ndarray, "_ 17"]]:
-    """The rollouts in the order of their names."""
+def read_rollouts(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
+    """The rollouts in the order of their names, from arrays end to end or from the archive as published."""
+    if path.suffix == ".zip":
+        return _rollouts_in_archive(path)
     arrays = read_arrays(path, ("obs", "offsets", "names"))
     obs, offsets, names = arrays["obs"], arrays["offsets"], arrays["names"]
     if obs.ndim != 2 or obs.shape[1] != 17 or len(offsets) != len(names) + 1 or offsets[-1] != len(obs):
@@ -113,6 +119,20 @@ def read_rollouts(path) -> list[Float[np.ndarray, "_ 17"]]:
         row, column = np.argwhere(~np.isfinite(obs))[0]
         raise ValueError(f"{path}: obs[{row}, {column}] is not finite ({obs[row, column]})")
     return [obs[offsets[n] : offsets[n + 1]].astype(np.float32) for n in np.argsort(names, kind="stable")]
+
+
+def _rollouts_in_archive(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
+    """Of an archive with an .npy file for each rollout."""
+    rollouts = []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(name for name in archive.namelist() if name.endswith(".npy")):
+                rollouts.append(np.load(BytesIO(archive.read(name)), allow_pickle=False))
+                if rollouts[-1].ndim != 2 or rollouts[-1].shape[1] != 17 or not np.isfinite(rollouts[-1]).all():
+                    raise ValueError(f"{name} is not (steps, 17) finite numbers")
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise ValueError(f"{path}: not rollouts as .npy files in a whole .zip file ({error}); get it again") from None
+    return [rollout.astype(np.float32) for rollout in rollouts]
 
 
 def split(rollouts: list) -> tuple[list, list, list]:
