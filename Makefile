@@ -50,6 +50,8 @@ build/sanitize/address/kernels_test build/sanitize/thread/kernels_test: build/sa
 bench: setup
 	$(BIN)/s7 bench layer --quick
 	$(BIN)/python -m benchmarks.footprint
+	$(BIN)/python -m benchmarks.augmentation
+	$(BIN)/python -m benchmarks.spikes
 
 demo: setup
 	$(BIN)/python -m examples.demo

@@ -2,7 +2,7 @@
 
     E_kc = Σ_f W_fc |F_kf|²                       power near note c, in a window that ends with hop k
     L_kc = 10 log10 E_kc                          decibels of full scale
-    top_k = max(quiet, max_j≤k (max_c L_jc - release (k - j)))          the loudest of late
+    top_k = max(quiet, max_j≤k (max_c L_jc - release hop (k - j)))      the loudest of late
     d_kc = clip(1 - (top_k - L_kc) / range, 0, 1)                       how near to it
     S_kc = S_(k-1)c + peak d_kc² hop              a spike whenever S passes a whole number
 
@@ -24,10 +24,12 @@ from s7.events.recordings import Events, Sensor
 
 # Of the mel scale: below this pitch is heard as frequency, above as its logarithm.
 BEND = 700.0
-# The powers below are added to, so that digital silence has a logarithm; far below what 16 bits can hold.
+# Added to powers, so that digital silence has a logarithm; far below what 16 bits can hold.
 NOTHING = 1e-15
 # Multiples of it, less their whole parts, spread evenly over 0 to 1 however many there are.
 GOLDEN = (5**0.5 - 1) / 2
+# Beyond this it is no sound in parts of full scale, and its power might overflow.
+LOUDEST = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,10 @@ def _bank(encoder: SpikeEncoder, rate: int, size: int) -> tuple[Float32[np.ndarr
     bins += bins % 2
     hertz = np.arange(bins // 2 + 1) * rate / bins
     distance = np.abs(mels(hertz)[:, None] - mels(encoder.notes)) / encoder.width
+    if not (distance < 1).any(0).all():
+        raise ValueError(
+            f"width={encoder.width} mels is too narrow for what a window of {encoder.window} ms tells apart"
+        )
     weight = np.maximum(0, 1 - distance) * (1 + hertz[:, None] / BEND) ** (encoder.tilt / (10 * np.log10(2)))
     return window.astype(np.float32), (weight * (2 / (bins * np.sum(window**2)))).astype(np.float32)
 
@@ -133,9 +139,10 @@ def _as_floats(audio: Num[np.ndarray, " T"]) -> Float32[np.ndarray, " T"]:
         return audio.astype(np.float32) / -float(np.iinfo(audio.dtype).min)
     if audio.dtype.kind != "f":
         raise ValueError(f"audio of {audio.dtype} is neither signed whole numbers nor floating point")
-    if not np.isfinite(audio).all():
-        n = int(np.argmin(np.isfinite(audio)))
-        raise ValueError(f"audio: sample {n} is not finite ({audio[n]})")
+    good = np.abs(audio) <= LOUDEST
+    if not good.all():
+        n = int(np.argmin(good))
+        raise ValueError(f"audio: sample {n} is {audio[n]}, expected -1 to 1 or not much beyond")
     return audio.astype(np.float32)
 
 

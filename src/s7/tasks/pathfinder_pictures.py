@@ -36,7 +36,7 @@ DRAWS = 3  # of a direction, before a contour is given up
 TURNS = 360  # directions of a contour's first dash
 _FULL = 255  # of a place that a dash would block
 _LEAST = 1e-4 * _FULL  # likelihood of any direction, for a contour to go on
-_SOUGHT = 1024  # places looked at for the start of a short contour
+_SOUGHT = 256  # places looked at for the start of a short contour
 _ZOOM = 2
 
 
@@ -244,7 +244,9 @@ class Dashes:
 
     def is_inside(self, at: Integer[np.ndarray, "*N 2"] | Float[np.ndarray, "*N 2"], rim: float) -> Bool[np.ndarray, "*N"]:
         """Which places are at least so far from a picture's outermost pixels."""
-        return ((at >= rim) & (at <= self.recipe.side - 1 - rim)).all(-1)
+        row, column = at[..., 0], at[..., 1]
+        far = self.recipe.side - 1 - rim
+        return (row >= rim) & (row <= far) & (column >= rim) & (column <= far)
 
     def flat(self, at: Int[np.ndarray, "*N 2"]) -> Int[np.ndarray, "*N"]:
         """Places in a flattened canvas."""
@@ -373,7 +375,7 @@ def _next_dash(
     open_to = _FULL - canvas[corner[:, None] + dashes.flat(ends)].astype(float)
     chance = np.cumsum(dashes.likelihood[last] * open_to * dashes.is_inside(ends, dashes.margin + 1), 1)
     drawn = rng.random((len(pivot), DRAWS)) * chance[:, -1:]
-    turn = np.minimum((chance[:, None] <= drawn[..., None]).sum(-1), len(dashes.circle) - 1)
+    turn = (chance[:, None] > drawn[..., None]).argmax(-1)
     free = _is_free(dashes, canvas, corner, np.take_along_axis(ends, turn[..., None], 1), TURNS + turn)
     first = np.take_along_axis(turn, free.argmax(1)[:, None], 1)[:, 0]
     return free.any(1) & (chance[:, -1] > _LEAST), pivot, pivot + dashes.circle[first], TURNS + first
@@ -388,9 +390,12 @@ def _is_free(
     within: int = _FULL - 1,
 ) -> Bool[np.ndarray, "N D"]:
     """Whether dashes would be in the picture, and on no pixel that is blocked by more than `within`."""
-    inside = dashes.is_inside(at, dashes.rim) & dashes.is_inside(at + dashes.recipe.dash * dashes.toward[way], dashes.rim)
-    pixels = (corner[:, None] + dashes.flat(at))[..., None] + dashes.pixels[way]
-    return inside & (canvas[pixels] <= within).all(-1)
+    end = at + dashes.recipe.dash * dashes.toward[way]
+    free = dashes.is_inside(at, dashes.rim) & dashes.is_inside(end, dashes.rim)
+    start = corner[:, None] + dashes.flat(at)
+    for step in np.moveaxis(dashes.pixels[way], -1, 0):
+        free &= canvas[start + step] <= within
+    return free
 
 
 def _unit(angle: Float[np.ndarray, " N"]) -> Float[np.ndarray, "N 2"]:
