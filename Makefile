@@ -51,7 +51,6 @@ bench: setup
 	$(BIN)/s7 bench layer --quick
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.augmentation
-	$(BIN)/python -m benchmarks.spikes
 
 demo: setup
 	$(BIN)/python -m examples.demo

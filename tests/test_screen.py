@@ -12,7 +12,7 @@ from s7.training.checkpoint import Position
 
 def progress(epoch_done: bool, epoch: int = 3, best_epoch: int = 3) -> Progress:
     line: dict = {"epoch": epoch, "valid": {"loss": 0.5, "mse": 0.25, "rmse": 0.5}}
-    at = Position(epoch, 7, 107, 60.0, {}, 0.0, 0.25, best_epoch, [line])
+    at = Position(epoch, 7, 107, 60.0, 0.0, {}, 0.0, 0.25, best_epoch, [line])
     return Progress(at, 10, 50, 0.75, line["valid"], 12.5, 125.0, 0.2, epoch_done)
 
 

@@ -78,7 +78,8 @@ def run(options: argparse.Namespace) -> int:
     for name, metrics in result["baselines"].items():
         screen.say(f"{name}: " + "  ".join(f"{metric} {number(value)}" for metric, value in metrics.items()))
     screen.say(
-        f"{result['steps_per_second']:.1f} steps/s, at most {result['peak_memory_mb']} MB; report: s7 report {out}"
+        f"{result['steps_per_second']:.1f} steps/s, of which {result['waits_for_data']:.1%} waiting for data; "
+        f"at most {result['peak_memory_mb']} MB; report: s7 report {out}"
     )
     return 0
 

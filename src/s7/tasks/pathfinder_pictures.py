@@ -341,7 +341,7 @@ def _short_contour(
         turn = rng.integers(0, TURNS, len(without))
         # Any free place is as likely as any other: the first free one of many at random.
         sought = rng.integers(0, dashes.recipe.side, (len(without), _SOUGHT, 2))
-        free = _is_free(dashes, canvas, corner, sought, turn[:, None], within=_FULL // 2)
+        free = _is_free(dashes, canvas, corner, sought, turn[:, None])
         place = sought[np.arange(len(without)), free.argmax(1)]
         pivot = place + dashes.to_pivot[turn]
         alive = np.flatnonzero(free.any(1))
@@ -387,14 +387,13 @@ def _is_free(
     corner: Int[np.ndarray, " N"],
     at: Int[np.ndarray, "N D 2"],
     way: Int[np.ndarray, "N #D"],
-    within: int = _FULL - 1,
 ) -> Bool[np.ndarray, "N D"]:
-    """Whether dashes would be in the picture, and on no pixel that is blocked by more than `within`."""
+    """Whether dashes would be in the picture, and on no pixel that is blocked."""
     end = at + dashes.recipe.dash * dashes.toward[way]
     free = dashes.is_inside(at, dashes.rim) & dashes.is_inside(end, dashes.rim)
     start = corner[:, None] + dashes.flat(at)
     for step in np.moveaxis(dashes.pixels[way], -1, 0):
-        free &= canvas[start + step] <= within
+        free &= canvas[start + step] < _FULL
     return free
 
 

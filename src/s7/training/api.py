@@ -173,6 +173,7 @@ class Run(Watcher):
             "best_epoch": at.best_epoch,
             "seconds": round(at.seconds, 2),
             "steps_per_second": round(at.step / at.seconds, 3),
+            "waits_for_data": round(at.waited / at.seconds, 4),
             "peak_memory_mb": round(machine.peak_memory_mb()),
             "objective": type(trainer.objective).__name__,
             "metric": trainer.objective.metric,

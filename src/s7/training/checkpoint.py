@@ -15,6 +15,7 @@ from s7.training.steps import TrainState
 class Position:
     """What is done: `epoch` whole epochs, `batch` batches of the next, `step` in all.
 
+    Of the `seconds` that it took, steps `waited` some for their batches.
     `sums` and `count` are those of the epoch under way, `history` has a line for each epoch done.
     """
 
@@ -22,6 +23,7 @@ class Position:
     batch: int = 0
     step: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
     count: float = 0.0
     best: float | None = None

@@ -146,7 +146,8 @@ class Trainer:
             for number in range(first, len(plans)):
                 asked = time.perf_counter()
                 batch = next(batches)
-                waited += time.perf_counter() - asked
+                now = time.perf_counter()
+                waited, at.waited = waited + now - asked, at.waited + now - asked
                 self.state, outcome = self.steps.train(self.state, batch, jax.random.fold_in(key, at.step))
                 # The outcome of the step before: by now it is there, and the machine is already busy with this one.
                 if pending is not None:
