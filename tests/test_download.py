@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from s7.data import download as module
 from s7.data.download import Download, FetchError, Patience, Progress, amount, check, fetch
+from s7.tasks import TASKS
 from s7.tasks.sources import BY_HAND, DOWNLOADS
 
 BODY = bytes(range(256)) * 40
@@ -559,8 +560,7 @@ def test_a_download_that_cannot_be_right_is_refused(changes, message):
 
 
 def test_the_sources_agree_with_each_other():
-    known = "human-activity walker2d eigenworms text retrieval image pathfinder path-x dvs-gesture shd ssc nmnist"
-    assert set(DOWNLOADS) == {*known.split(), "spoken-digits"}
+    assert set(DOWNLOADS) == set(TASKS) - {"fitzhugh-nagumo", "pendulum"}
     assert set(BY_HAND) <= set(DOWNLOADS)
     places = {}
     for download in (one for several in DOWNLOADS.values() for one in several):

@@ -9,7 +9,9 @@ from s7.tasks.eigenworms import EigenWorms
 from s7.tasks.fitzhugh_nagumo import FitzHughNagumo
 from s7.tasks.human_activity import HumanActivity
 from s7.tasks.image import Image
+from s7.tasks.listops import ListOps
 from s7.tasks.nmnist import NMnist
+from s7.tasks.pathfinder import Pathfinder, PathX
 from s7.tasks.pendulum import Pendulum
 from s7.tasks.retrieval import Retrieval
 from s7.tasks.shd import Shd
@@ -21,7 +23,7 @@ from s7.tasks.walker2d import Walker2d
 
 _KINDS: tuple[type[Task], ...] = (
     *(FitzHughNagumo, Pendulum, Walker2d, HumanActivity, EigenWorms),
-    *(Text, Image, Retrieval),
+    *(ListOps, Text, Retrieval, Image, Pathfinder, PathX),
     *(DvsGesture, NMnist, Shd, Ssc, SpokenDigits),
 )
 TASKS: dict[str, type[Task]] = {kind.name: kind for kind in _KINDS}

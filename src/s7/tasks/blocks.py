@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TypeVar
 
+from s7.tasks.task import Say
 from s7.training.machine import usable_cores
 
 Made = TypeVar("Made")
@@ -21,9 +22,7 @@ FEW = 16
 EVERY = 10.0
 
 
-def make_blocks(
-    make: Callable[[int], Made], blocks: int, say: Callable[[str], None], processes: int | None = None
-) -> list[Made]:
+def make_blocks(make: Callable[[int], Made], blocks: int, say: Say, processes: int | None = None) -> list[Made]:
     """make(0), make(1), … in this order. `make` must be something that can be sent to another process.
 
     `processes` are as many as there are usable cores, or one where there is little to make.
@@ -51,7 +50,7 @@ def _in_order(make: Callable[[int], Made], blocks: int, processes: int) -> Itera
     try:
         yield from pool.map(make, range(blocks))
     except BrokenProcessPool:
-        raise RuntimeError(
+        raise ChildProcessError(
             "a process that made data ended before its time: it was killed or ran out of memory, or the script that "
             "was started does its work at import; put that under if __name__ == '__main__'"
         ) from None

@@ -101,6 +101,7 @@ DOWNLOADS: dict[str, tuple[Download, ...]] = {
             page="https://www.cs.toronto.edu/~kriz/cifar.html",
         ),
     ),
+    "listops": (_long_range_arena("*/listops-1000/*"),),
     "retrieval": (_long_range_arena("*/tsv_data/*"),),
     "pathfinder": (_long_range_arena("*/pathfinder32/curv_contour_length_14/*"),),
     "path-x": (_long_range_arena("*/pathfinder128/curv_contour_length_14/*"),),
