@@ -5,11 +5,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 # Before JAX is imported. Most of the time of these tests goes into compiling code that then runs for a moment: keep
-# what was compiled for the next run, spare LLVM its costly passes, and let XLA write simple code, in one piece.
-FLAGS = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
-if version("jaxlib").startswith("0.10."):  # an unknown flag ends the process, and these two come and go
-    FLAGS += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
-os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
+# what was compiled for the next run, spare LLVM its costly passes, and let XLA write simple code, in one piece. An
+# unknown flag ends the process, and the last two come and go with versions.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * version("jaxlib").startswith("0.10."),
+)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
