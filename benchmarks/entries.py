@@ -88,6 +88,7 @@ ENTRIES = (
         "",
         "none on these spikes",
         seeds=(0,),
+        settings=("train.epochs=12",),
         folds=tuple((speaker, f"data.speaker={speaker}") for speaker in SPEAKERS),
     ),
     Entry("human-activity", "human-activity", "accuracy", "", "none for a tenth of the file"),

@@ -73,9 +73,10 @@ class Stamps(NamedTuple):
         scale: float = 1,
     ) -> None:
         """Onto a place of each of some canvases, where it is brighter than what is there."""
-        pixels = who[:, None], places[:, None] + self.steps[way]
+        flat = canvases.reshape(-1)
+        pixels = (who * canvases.shape[1] + places)[:, None] + self.steps[way]
         values = self.values[way] if scale == 1 else scale * self.values[way]
-        canvases[pixels] = np.maximum(canvases[pixels], values)
+        flat[pixels] = np.maximum(flat[pixels], values)
 
 
 @dataclass(frozen=True)

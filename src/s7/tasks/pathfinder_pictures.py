@@ -188,10 +188,11 @@ class _Growing:
         drawn = rng.random((len(who), DRAWS)) * chance[:, -1:]
         turn = (chance[:, None] > drawn[..., None]).argmax(-1)
         free = self._is_free(who, np.take_along_axis(ends, turn[..., None], 1), TURNS + turn)
-        turn = turn[np.arange(len(who)), free.argmax(1)]
-        self.avoid(who, self.at[who, step - 1], last)
+        fits = np.flatnonzero(free.any(1) & (chance[:, -1] > _LEAST))
+        who, pivot, turn = who[fits], pivot[fits], turn[fits, free.argmax(1)[fits]]
+        self.avoid(who, self.at[who, step - 1], last[fits])
         self._pivot[who], self.at[who, step], self.way[who, step] = pivot, pivot + dashes.circle[turn], TURNS + turn
-        return who[free.any(1) & (chance[:, -1] > _LEAST)]
+        return who
 
     def avoid(self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, "N 2"], way: Int[np.ndarray, " N"]) -> None:
         """A dash in each picture."""
