@@ -49,7 +49,7 @@ def _fetch(options: argparse.Namespace) -> None:
     from s7.data.download import Progress, amount, fetch
     from s7.data.folder import DataFolder
     from s7.tasks import TASKS, find_task
-    from s7.tasks.sources import BY_HAND, DOWNLOADS
+    from s7.tasks.sources import BY_HAND, DOWNLOADS, OPTIONAL
 
     kind = find_task(options.task)
     folder = DataFolder(options.data)
@@ -64,6 +64,8 @@ def _fetch(options: argparse.Namespace) -> None:
     place = folder.places[0]
     if not options.json:
         print(f"{options.task}: {len(downloads)} file{'s'[: len(downloads) > 1]} into {place}", flush=True)
+        if options.task in OPTIONAL:
+            print("Its data are made when it is trained. These are the published ones, 7.7 GB, for data.origin=lra.")
     for download in downloads:
         line = _Line()
 

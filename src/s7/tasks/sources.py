@@ -107,6 +107,9 @@ DOWNLOADS: dict[str, tuple[Download, ...]] = {
     "path-x": (_long_range_arena("*/pathfinder128/curv_contour_length_14/*"),),
 }
 
+# Nobody needs these: a program makes data of the same kind.
+OPTIONAL = ("listops", "pathfinder", "path-x")
+
 # No program can fetch these; what a person put in their place is checked and unpacked like the others.
 BY_HAND: dict[str, str] = {
     "dvs-gesture": (
