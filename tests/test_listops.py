@@ -318,5 +318,5 @@ def test_a_bad_line_is_named(place, text, message):
 def test_missing_files_are_named_with_how_to_do_without(place):
     task = ListOps(origin="lra")
     assert "listops-1000/basic_train.tsv is not in" in task.missing(DataFolder(place))
-    with pytest.raises(FileNotFoundError, match="leave data.origin at 'made'"):
+    with pytest.raises(FileNotFoundError, match=r"leave data\.origin at 'made'"):
         task.load(DataFolder(place), "strict", silent)

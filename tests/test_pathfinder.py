@@ -1,0 +1,364 @@
+"""Pathfinder: what is drawn is what the label says, contours keep apart, and published files are read or refused."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from s7.data.folder import DataFolder
+from s7.tasks import pathfinder
+from s7.tasks.blocks import make_blocks
+from s7.tasks.pathfinder import Pathfinder, PathX
+from s7.tasks.pathfinder_dashes import PATH_X, PATHFINDER, Stamps, dashes_of
+from s7.tasks.pathfinder_pictures import LONG, SHORT, make_block, render
+
+# As the tasks' own, with fewer pictures in a block: sooner made.
+SMALL = replace(PATHFINDER, block=20, pairs=256)
+
+
+def silent(_):
+    """Hears what a task says, and nothing else."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A data folder, and a cache of one's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("S7_DATA", raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Pathfinder in small blocks."""
+    monkeypatch.setattr(Pathfinder, "recipe", SMALL)
+
+
+@pytest.fixture(scope="module", params=[PATHFINDER, PATH_X], ids=["32", "128"])
+def drawn(request):
+    """A recipe and forty pictures or less to it."""
+    return request.param, make_block(replace(request.param, block=min(40, request.param.block)), 3, 0)
+
+
+def lines(recipe, pictures, n):
+    """The dashes of a picture as (start, end), with the numbers of their contours and of themselves."""
+    dashes = dashes_of(recipe, int(pictures.margins[n]))
+    at, way = pictures.scenes.at[n], pictures.scenes.way[n]
+    contour, number = np.nonzero(way >= 0)
+    start = at[contour, number].astype(float)
+    return np.stack([start, start + recipe.dash * dashes.toward[way[contour, number]]], 1), contour, number
+
+
+def distances(ends):
+    """Between dashes, of nine points on each."""
+    t = np.linspace(0, 1, 9)[:, None]
+    points = ends[:, None, 0] * (1 - t) + ends[:, None, 1] * t
+    return np.linalg.norm(points[:, None, :, None] - points[None, :, None, :], axis=-1).min((2, 3))
+
+
+# What is drawn.
+
+
+def test_a_picture_has_two_long_contours_and_short_ones(drawn):
+    recipe, pictures = drawn
+    there = (pictures.scenes.way >= 0).sum(2)
+    assert (there[:, :2] == LONG).all()
+    assert set(np.unique(there[:, 2:])) <= {0, SHORT}
+    assert there.shape[1] == 2 + recipe.shorts
+    assert (there[:, 2:] > 0).mean() > 0.6
+    assert set(pictures.margins.tolist()) == set(recipe.margins)
+
+
+def test_as_many_are_joined_as_apart(drawn):
+    _, pictures = drawn
+    pairs = pictures.labels.reshape(-1, 2)
+    assert (pairs.sum(1) == 1).all()
+    assert 0 < pairs[:, 0].mean() < 1
+
+
+def test_markers_are_at_the_ends_of_one_contour_or_of_two(drawn):
+    _, pictures = drawn
+    starts, ends = pictures.scenes.at[:, :2, 0], pictures.scenes.at[:, :2, -1]
+    from_which = (starts == pictures.scenes.markers[:, None, 0]).all(-1)
+    to_which = (ends == pictures.scenes.markers[:, None, 1]).all(-1)
+    # Two contours begin and end at places of their own, so which of them it is is plain.
+    assert (from_which.sum(1) == 1).all()
+    assert (to_which.sum(1) == 1).all()
+    np.testing.assert_array_equal((from_which & to_which).any(1), pictures.labels)
+
+
+def test_contours_keep_their_distance(drawn):
+    recipe, pictures = drawn
+    for n in range(0, len(pictures.labels), 2):
+        ends, contour, number = lines(recipe, pictures, n)
+        apart = distances(ends)
+        clearance = dashes_of(recipe, int(pictures.margins[n])).clearance
+        # A place is a pixel: half of one may be lost by rounding.
+        assert apart[contour[:, None] != contour].min() > clearance - 0.5
+        # Nor does a contour come back to itself.
+        later = (contour[:, None] == contour) & (number[:, None] > number + 1)
+        assert apart[later].min() > clearance - 0.5
+
+
+def test_a_contour_goes_on_with_a_gap_and_never_turns_sharply(drawn):
+    recipe, pictures = drawn
+    for n in range(0, len(pictures.labels), 4):
+        margin = int(pictures.margins[n])
+        ends, contour, number = lines(recipe, pictures, n)
+        # Dashes after the first are drawn from their far end.
+        ends[number > 0] = ends[number > 0, ::-1]
+        follows = np.flatnonzero(np.diff(number) == 1)
+        gap = np.linalg.norm(ends[follows + 1, 0] - ends[follows, 1], axis=-1)
+        assert gap.max() < 2 * margin + 1.5
+        assert gap.min() > 0.4 * margin
+        way = (ends[:, 1] - ends[:, 0]) / recipe.dash
+        cosine = (way[follows] * way[follows + 1]).sum(-1)
+        assert cosine.min() > np.cos(np.pi / 2 / recipe.continuity)
+        assert ends.min() > 0
+        assert ends.max() < recipe.side - 1
+
+
+def test_pixels_use_the_whole_range_and_the_background_is_black(drawn):
+    recipe, pictures = drawn
+    assert pictures.images.dtype == np.uint8
+    assert pictures.images.shape[1:] == (recipe.side, recipe.side)
+    assert (pictures.images.max((1, 2)) == 255).all()
+    assert (pictures.images.min((1, 2)) == 0).all()
+    assert 0.5 < (pictures.images == 0).mean() < 0.95
+
+
+def test_ink_is_where_contours_and_markers_are_and_nowhere_else(drawn):
+    recipe, pictures = drawn
+    pixels = np.stack(np.mgrid[: recipe.side, : recipe.side], -1).reshape(-1, 2)
+    for n in range(0, len(pictures.labels), 8):
+        image = pictures.images[n]
+        ends, _, _ = lines(recipe, pictures, n)
+        middles = np.round(ends.mean(1)).astype(int)
+        assert image[tuple(middles.T)].min() > 40
+        t = np.linspace(0, 1, 9)[:, None]
+        points = (ends[:, None, 0] * (1 - t) + ends[:, None, 1] * t).reshape(-1, 2)
+        to_dash = np.linalg.norm(pixels[:, None] - points, axis=-1).min(1)
+        to_marker = np.linalg.norm(pixels[:, None] - pictures.scenes.markers[n], axis=-1).min(1)
+        far = (to_dash > recipe.thickness / 2 + 2) & (to_marker > recipe.radius + 1.5)
+        # Lanczos' filter rings a little.
+        assert image.ravel()[far].max() < 20
+
+
+def test_there_are_two_discs(drawn):
+    recipe, pictures = drawn
+    r = int(recipe.radius)
+    windows = np.lib.stride_tricks.sliding_window_view(pictures.images, (2 * r + 1, 2 * r + 1), axis=(1, 2))
+    row, column = np.mgrid[-r : r + 1, -r : r + 1]
+    disc = row**2 + column**2 <= recipe.radius**2
+    full = (windows[..., disc] > 110).all(-1)
+    for n, (markers, found) in enumerate(zip(pictures.scenes.markers, full, strict=True)):
+        for marker in markers:
+            assert found[tuple(marker - r)], n
+        others = np.argwhere(found) + r
+        # Any other place that is bright all around is in one of the two, by a pixel or so.
+        assert np.linalg.norm(others[:, None] - markers, axis=-1).min(1).max() < recipe.radius + 1
+
+
+def test_short_contours_are_brighter_in_small_pictures_only(drawn):
+    recipe, pictures = drawn
+    dashes = dashes_of(recipe, recipe.margins[0])
+    here = pictures.margins == recipe.margins[0]
+    scenes = type(pictures.scenes)(*(q[here] for q in pictures.scenes))
+    means = []
+    for kept in (np.s_[:, 2:], np.s_[:, :2]):
+        way = scenes.way.copy()
+        way[kept] = -1
+        # With markers far from all, the scale of pictures is the markers'.
+        images = render(replace(dashes, recipe=replace(recipe, contrasts=(0.5, 0.5))), scenes._replace(way=way))
+        means.append(images.mean() / (way >= 0).sum())
+    assert means[0] == pytest.approx(means[1], rel=0.6)
+    assert (recipe.contrasts[1] > recipe.contrasts[0]) == (recipe is PATHFINDER)
+
+
+# By which numbers.
+
+
+def same(one, other):
+    return all(np.array_equal(p, q) for p, q in zip(one, other, strict=True))
+
+
+def test_a_block_depends_on_its_recipe_and_two_numbers_only():
+    first, again = make_block(SMALL, 1, 2), make_block(SMALL, 1, 2)
+    assert same(first[:3], again[:3])
+    assert same(first.scenes, again.scenes)
+    for other in ((1, 3), (2, 2)):
+        assert not same(first[:1], make_block(SMALL, *other)[:1])
+
+
+def test_two_processes_draw_the_same_pictures():
+    make = partial(pathfinder._draw, SMALL, 0, 1)
+    one, two = (make_blocks(make, 2, silent, processes) for processes in (1, 2))
+    for mine, theirs in zip(one, two, strict=True):
+        assert same(mine, theirs)
+    assert same(one[1], pathfinder._draw(SMALL, 0, 0, 2))
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_stamps_are_pictures_pasted_where_they_are_brighter(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    size, columns, count = 5, 13, 3
+    stencils = rng.integers(0, 256, (4, size, size)) * (rng.random((4, size, size)) < 0.5)
+    stencils[:, 2, 2] = 1  # none is empty
+    stamps = Stamps.of(stencils.astype(np.uint8), columns)
+    canvases = rng.integers(0, 256, (count, columns, columns)).astype(np.uint8)
+    expected = canvases.copy()
+    who = rng.permutation(count)[:2]
+    at = rng.integers(2, columns - 2, (2, 2))
+    way = rng.integers(0, 4, 2)
+    for n, (row, column), w in zip(who, at, way, strict=True):
+        window = expected[n, row - 2 : row + 3, column - 2 : column + 3]
+        window[:] = np.maximum(window, stencils[w])
+    stamps.put(canvases.reshape(count, -1), who, at[:, 0] * columns + at[:, 1], way)
+    np.testing.assert_array_equal(canvases, expected)
+
+
+# The tasks.
+
+
+@pytest.mark.usefixtures("small")
+def test_the_task_splits_its_pictures_and_draws_them_once(place):
+    task = Pathfinder(pictures=50)
+    heard = []
+    problem = task.load(DataFolder(place), "strict", heard.append)
+    assert heard == ["drawing pictures 0 to 50 of 50 …"]
+    parts = (problem.train, problem.valid, problem.test)
+    assert [len(q) for q in parts] == [40, 5, 5]
+    assert {q.event_shape for q in parts} == {(1,)}
+    assert {q.inputs.dtype for q in parts} == {np.dtype(np.uint8)}
+    pictures = [row.tobytes() for q in parts for row in q.inputs.reshape(len(q), 1024)]
+    assert len(set(pictures)) == 50
+    assert problem.train.targets.mean() == 0.5
+    assert problem.objective.names == ("apart", "joined")
+    assert problem.encoder.mean[0] == pytest.approx(problem.train.inputs.mean())
+    assert problem.baselines["most frequent class"]["accuracy"] == np.mean(problem.test.targets == 0)
+    assert task.missing(DataFolder(place)) is None
+    again = task.load(DataFolder(place), "paper", pytest.fail)
+    assert [q.digest() for q in (again.train, again.test)] == [q.digest() for q in (problem.train, problem.test)]
+    # Pixels in reading order.
+    block = make_block(SMALL, 0, 0)
+    np.testing.assert_array_equal(problem.train.inputs[:1024, 0], block.images[0].ravel())
+    np.testing.assert_array_equal(problem.train.targets[:20], block.labels)
+
+
+@pytest.mark.usefixtures("small")
+def test_pictures_are_kept_in_parts_that_a_larger_set_begins_with(place, monkeypatch):
+    monkeypatch.setattr(pathfinder, "_TOGETHER", 1)
+    heard = []
+    whole = Pathfinder(pictures=40).load(DataFolder(place), "strict", heard.append).train
+    assert heard == ["drawing pictures 0 to 20 of 40 …", "drawing pictures 20 to 40 of 40 …"]
+    larger = Pathfinder(pictures=50).load(DataFolder(place), "strict", heard.append).train
+    assert heard[2:] == ["drawing pictures 40 to 50 of 50 …"]
+    assert larger.take(np.arange(32)).digest() == whole.digest()
+
+
+def test_path_x_is_read_from_128_by_128_pixels(place):
+    problem = PathX(pictures=20).load(DataFolder(place), "strict", silent)
+    assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [16, 2, 2]
+    assert set(problem.train.lengths) == {16_384}
+
+
+@pytest.mark.parametrize("kind", [Pathfinder, PathX])
+def test_too_few_pictures_are_refused(kind):
+    with pytest.raises(ValueError, match="pictures=9 must be at least 10"):
+        kind(pictures=9)
+    with pytest.raises(ValueError, match="seed=-1 must be at least 0"):
+        kind(seed=-1)
+
+
+# The published files.
+
+
+def write_pictures(place, inner="lra/lra_release/lra_release", side=32):
+    """Twelve pictures in two folders, of the brightness 10 n + label in all their pixels."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is missing; pip install 's7-ssm[images]'")
+    folder = place / inner / f"pathfinder{side}" / "curv_contour_length_14"
+    (folder / "metadata").mkdir(parents=True)
+    for part in range(2):
+        (folder / "imgs" / str(part)).mkdir(parents=True)
+        lines = []
+        for n in range(6):
+            number, label = 6 * part + n, (n + part) % 2
+            pixels = np.full((side, side), 10 * number + label, np.uint8)
+            image.fromarray(pixels).save(folder / "imgs" / str(part) / f"sample_{n}.png")
+            lines.append(f"imgs/{part} sample_{n}.png {n} {label} 1.0 14 4 2 0.5 1 1")
+        (folder / "metadata" / f"{part}.npy").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("inner", ["lra/lra_release/lra_release", "lra/lra_release"])
+def test_the_published_pictures_are_read_with_their_labels(place, inner):
+    write_pictures(place, inner)
+    task = Pathfinder(origin="lra")
+    assert task.missing(DataFolder(place)) is None
+    problem = task.load(DataFolder(place), "strict", silent)
+    parts = (problem.train, problem.valid, problem.test)
+    assert [len(q) for q in parts] == [10, 1, 1]
+    brightness = np.concatenate([q.inputs.reshape(len(q), 1024) for q in parts])
+    assert (brightness == brightness[:, :1]).all()
+    np.testing.assert_array_equal(brightness[:, 0] % 10, np.concatenate([q.targets for q in parts]))
+    assert sorted(brightness[:, 0] // 10) == list(range(12))
+    assert (np.diff(brightness[:, 0] // 10) != 1).any()
+
+
+def test_a_picture_of_another_size_is_named(place):
+    folder = write_pictures(place)
+    image = pytest.importorskip("PIL.Image")
+    path = folder / "imgs" / "1" / "sample_3.png"
+    image.fromarray(np.zeros((64, 32), np.uint8)).save(path)
+    with pytest.raises(ValueError, match=f"^{path}: has 64×32 uint8 pixels, expected 32×32"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"^{path}: not a whole picture"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("imgs/0 sample_0.png 0", "line 7 is not folder, file, number and label 0 or 1: 'imgs/0 sample_0.png 0'"),
+        ("imgs/0 sample_0.png 0 2 1.0", "line 7 is not folder, file, number and label 0 or 1"),
+        ("imgs/0 sample_9.png 0 1 1.0", r"line 7 names .*imgs/0/sample_9.png, which is missing"),
+    ],
+)
+def test_a_bad_line_of_metadata_is_named(place, line, message):
+    file = write_pictures(place) / "metadata" / "0.npy"
+    file.write_text(file.read_text() + line + "\n")
+    with pytest.raises((ValueError, FileNotFoundError), match=f"^{file}: {message}"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+
+
+def test_metadata_that_are_no_text_or_list_nothing_are_named(place):
+    folder = write_pictures(place) / "metadata"
+    np.save(folder / "1.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=rf"^{folder}/1.npy: not lines of text; get it again"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+    (folder / "1.npy").unlink()
+    with pytest.raises(ValueError, match=f"^{folder}: its files list 6 pictures, expected at least 10"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+
+
+def test_without_pillow_the_extra_is_named(place, monkeypatch):
+    write_pictures(place)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ModuleNotFoundError, match=r"Pillow is missing; pip install 's7-ssm\[images\]'"):
+        Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
+
+
+@pytest.mark.parametrize(("kind", "side"), [(Pathfinder, 32), (PathX, 128)])
+def test_missing_files_are_named_with_how_to_do_without(place, kind, side):
+    task = kind(origin="lra")
+    message = task.missing(DataFolder(place))
+    assert f"pathfinder{side}/curv_contour_length_14/metadata is not in" in message
+    assert f"s7 data fetch {kind.name}, or leave data.origin at 'made'" in message
+    with pytest.raises(FileNotFoundError, match=f"pathfinder{side}"):
+        task.load(DataFolder(place), "strict", silent)
