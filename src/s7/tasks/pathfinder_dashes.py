@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8
 
-from s7.tasks.pendulum_frames import _lanczos
+from s7.tasks.pendulum_frames import lanczos
 
 TURNS = 360  # directions of a contour's first dash
 FULL = 255  # of a pixel that is blocked
@@ -91,27 +91,27 @@ class Dashes:
     recipe: Recipe
     margin: int
 
-    @property
+    @cached_property
     def clearance(self) -> float:
         """Contours are farther than this from each other."""
         return 2 * self.margin + self.recipe.thickness - 2 / 3
 
-    @property
+    @cached_property
     def rim(self) -> float:
         """Dashes are at least so far from a picture's outermost pixels."""
         return self.margin + self.recipe.thickness / 2 - 0.5
 
-    @property
+    @cached_property
     def border(self) -> int:
         """Pixels around a picture in which one may look but nothing may be."""
         return self.recipe.dash + 2 * self.margin + 3
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Of a canvas: a picture and its border."""
         return self.recipe.side + 2 * self.border
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Pixels of a canvas."""
         return self.columns**2
@@ -221,5 +221,5 @@ def _frame(
 
 def _shrunk(drawn: Bool[np.ndarray, "W Z Z"], half: int) -> Float[np.ndarray, "W S S"]:
     """A drawing in the size of a picture."""
-    shrink = _lanczos(drawn.shape[-1], 2 * half + 1)
+    shrink = lanczos(drawn.shape[-1], 2 * half + 1)
     return np.clip(shrink @ drawn.astype(np.float32) @ shrink.T, 0, 1)

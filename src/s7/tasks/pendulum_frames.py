@@ -117,7 +117,7 @@ def render(angle: Float[np.ndarray, " M"]) -> Float[np.ndarray, "M 24 24"]:
     return np.clip(np.round(255 * pictures), 0, 255)
 
 
-def _lanczos(size: int, smaller: int, lobes: int = 3) -> Float[np.ndarray, "S N"]:
+def lanczos(size: int, smaller: int, lobes: int = 3) -> Float[np.ndarray, "S N"]:
     """Rows that average `size` pixels into `smaller` ones."""
     ratio = size / smaller
     centre = (np.arange(smaller) + 0.5)[:, None] * ratio
@@ -126,4 +126,4 @@ def _lanczos(size: int, smaller: int, lobes: int = 3) -> Float[np.ndarray, "S N"
     return (kernel / kernel.sum(1, keepdims=True)).astype(np.float32)
 
 
-_SHRINK = _lanczos(CANVAS, SIDE)
+_SHRINK = lanczos(CANVAS, SIDE)
