@@ -47,3 +47,17 @@ def as_users_see_it():
 def key():
     """A key for parameters."""
     return jax.random.key(0)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of one's own, and no other place to look for data in."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("S7_DATA", raising=False)
+    return tmp_path / "cache" / "s7"
+
+
+@pytest.fixture
+def place(cache, tmp_path):
+    """A data folder to put files in, and a cache of one's own."""
+    return tmp_path / "data"

@@ -7,10 +7,7 @@ import pytest
 
 from s7.tasks import blocks
 from s7.tasks.blocks import make_blocks
-
-
-def silent(_):
-    """Hears what is said, and nothing else."""
+from tests.listening import silent
 
 
 @pytest.mark.parametrize("processes", [None, 2])

@@ -17,14 +17,6 @@ from s7.tasks.eigenworms import FILES, EigenWorms, Parts, published, shuffled, s
 CLASSES = ("wild", "goa-1", "unc-1")
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A data folder, and a cache of one's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "data"
-
-
 def text_of(series, split):
     return split.join(",".join(str(float(number)) for number in dimension) for dimension in series.T)
 

@@ -16,19 +16,14 @@ from s7.tasks.nmnist import NMnist
 from s7.tasks.shd import Shd
 from s7.tasks.ssc import Ssc
 from tests.event_files import aedat_bytes, bin_bytes, needs_h5py, shared, some_events, write_spikes
+from tests.listening import silent
 
 TASKS = (NMnist, DvsGesture, Shd, Ssc)
 
 
-def silent(_):
-    """Hears what a task says, and nothing else."""
-
-
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(cache, tmp_path):
     """A place of one's own, and no other to look in."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
     return DataFolder(tmp_path)
 
 

@@ -18,14 +18,6 @@ TAG, ACTIVITY = list(TAGS), list(ACTIVITIES)
 START = 633790226051280329
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A data folder, and a cache of one's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "data"
-
-
 def rows(lengths):
     """Lines of recordings with these names and lengths; x is the number of the line, so that steps can be told."""
     lines: list[str] = []

@@ -14,20 +14,9 @@ from s7.tasks import listops
 from s7.tasks import listops_expressions as made
 from s7.tasks.listops import FOLDERS, ListOps, read_expressions
 from s7.tasks.listops_expressions import END, FIRST_OPERATOR, TOKENS, evaluate, make_block, spell, tokenize
+from tests.listening import silent
 
 PUBLISHED = Path(os.environ.get("S7_DATA", "")) / "listops" / "test_d20s.tsv.xz"
-
-
-def silent(_):
-    """Hears what a task says, and nothing else."""
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A data folder, and a cache of one's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "data"
 
 
 @pytest.fixture(scope="module")

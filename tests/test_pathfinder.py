@@ -16,22 +16,11 @@ from s7.tasks.blocks import make_blocks
 from s7.tasks.pathfinder import Pathfinder, PathX
 from s7.tasks.pathfinder_dashes import PATH_X, PATHFINDER, Stamps, dashes_of
 from s7.tasks.pathfinder_pictures import LONG, SHORT, make_block
+from tests.listening import silent
 
 # As the tasks' own, with fewer pictures in a block: sooner made.
 SMALL = replace(PATHFINDER, block=10, pairs=384)
 LARGE = replace(PATH_X, block=6, pairs=512)
-
-
-def silent(_):
-    """Hears what a task says, and nothing else."""
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A data folder, and a cache of one's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "data"
 
 
 @pytest.fixture

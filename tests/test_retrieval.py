@@ -18,14 +18,6 @@ PAIRS = {
 }
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A data folder, and a cache of one's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "data"
-
-
 def write(place, pairs=PAIRS, folder=FOLDERS[0], ends=b"\n"):
     path = place / folder
     path.mkdir(parents=True, exist_ok=True)

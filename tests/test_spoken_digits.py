@@ -16,22 +16,11 @@ from s7.events.spikes import SpikeEncoder
 from s7.settings import build, table_of
 from s7.tasks import spoken_digits
 from s7.tasks.spoken_digits import FILES, SpokenDigits, read_spoken, split
+from tests.listening import silent
 
 SPEAKERS = ("ann", "bob", "cy")
 INDICES = (0, 4, 5, 9, 10, 49)
 ENCODER = SpikeEncoder(channels=20)
-
-
-def silent(_):
-    """Hears what a task says, and nothing else."""
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """An empty cache of one's own, and no other place to look in."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "cache" / "s7"
 
 
 def some_digits():

@@ -20,19 +20,7 @@ from s7.tasks import TASKS, find_task, fitzhugh_nagumo, pendulum, pendulum_frame
 from s7.tasks.fitzhugh_nagumo import FitzHughNagumo
 from s7.tasks.pendulum import Pendulum
 from s7.tasks.walker2d import Walker2d
-
-
-def silent(_):
-    """Hears what a task says, and nothing else."""
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """An empty cache of one's own, and no other place to look in."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("S7_DATA", raising=False)
-    return tmp_path / "cache" / "s7"
-
+from tests.listening import silent
 
 # Where data are.
 

@@ -9,12 +9,9 @@ import pytest
 
 from s7.data import unpacking
 from s7.data.unpacking import forget, is_unpacked, stays_inside, unpack
+from tests.listening import silent
 
 MEMBERS = {"set/a/1.txt": b"one", "set/a/2.txt": b"two", "set/b/3.txt": b"three"}
-
-
-def silent(_):
-    """Hears what is said."""
 
 
 def write_tar(path, members=MEMBERS, **links):
