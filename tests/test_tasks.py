@@ -495,8 +495,8 @@ def test_a_damaged_file_of_rollouts_is_named(tmp_path, cache):
 
 def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
     folder = DataFolder(tmp_path)
-    message = f"walker2d/walker2d_rollouts_f32.npz is not in {tmp_path} or {cache}; {walker2d.HOW}"
-    assert "put the ODE-LSTM rollouts there" in message
+    message = f"walker2d/walker.zip is not in {tmp_path} or {cache}; {walker2d.HOW}"
+    assert "s7 data fetch walker2d" in message
     with pytest.raises(FileNotFoundError, match=f"^{message}$"):
         Walker2d().load(folder, "strict", silent)
     assert Walker2d().missing(folder) == message
@@ -534,7 +534,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_a_task_of_ones_own_is_trained_and_evaluated_by_the_commands(here, capsys):
-    assert main(["train", "clicks:Clicks", "--set", "data.recordings=60", "train.epochs=1"]) == 0
+    assert main(["train", "clicks:Clicks", "--set", "data.recordings=60", "train.epochs=1", "train.shapes=1"]) == 0
     run = here / "runs" / "clicks.Clicks-s7-ours-strict-0"
     result = json.loads((run / "result.json").read_text())
     assert result["task"] == "clicks:Clicks"

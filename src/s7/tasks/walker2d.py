@@ -24,7 +24,7 @@ from s7.training.objectives import MeanSquared
 from s7.units import units_of
 
 MADE = "walker2d/rollouts.npz"
-FILES = ("walker2d/walker2d_rollouts_f32.npz", "walker2d/walker.zip", MADE)
+FILES = ("walker2d/walker.zip", "walker2d/walker2d_rollouts_f32.npz", MADE)
 HOW = "s7 data fetch walker2d, or make others: s7 data make walker2d"
 WINDOW, HOP = 64, 16
 _JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hip", "knee", "ankle"))
