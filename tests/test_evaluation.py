@@ -8,7 +8,9 @@ from jaxtyping import Array
 
 from s7.data import Buckets, Samples
 from s7.training import CrossEntropy, MeanSquared
-from s7.training.evaluation import confusion, evaluate, outputs_of
+from s7.training.evaluation import confusion, evaluate, outputs_of, state_of
+from s7.training.parameters import dissect
+from s7.training.steps import Steps
 
 RNG = np.random.default_rng(0)
 SIZES = (3, 1, 4, 2, 4, 1, 2)
@@ -67,6 +69,11 @@ def test_outputs_come_in_the_order_of_the_samples_without_padding(per_step):
         np.testing.assert_allclose(output, 0.5 * u if per_step else 0.5 * u.sum(0), rtol=1e-12)
 
 
+def confused(model, samples, objective):
+    """With batches that the samples do not fill."""
+    return confusion(Steps(dissect(model)[0], objective), state_of(model), samples, Buckets(4), objective)
+
+
 # Numbers of 0 to 255 are a usual type for labels.
 
 
@@ -77,10 +84,10 @@ def test_a_confusion_is_counted_from_right_to_taken_for(dtype):
     samples = Samples.of(np.eye(classes)[taken][:, None], right.astype(dtype), per_step=False)
     counted = np.zeros((classes, classes), int)
     np.add.at(counted, (right, taken), 1)
-    found = confusion(Echo(per_step=False), samples, CrossEntropy(classes))
+    found = confused(Echo(per_step=False), samples, CrossEntropy(classes))
     assert found.tolist() == counted.tolist()
 
 
 def test_events_that_do_not_count_are_not_in_a_confusion():
     samples = Samples.of(np.eye(2)[[[0, 1, 1]]], np.array([[0, 0, 1]]), counts=np.array([[True, True, False]]))
-    assert confusion(Echo(), samples, CrossEntropy(2)).tolist() == [[1, 1], [0, 0]]
+    assert confused(Echo(), samples, CrossEntropy(2)).tolist() == [[1, 1], [0, 0]]

@@ -20,7 +20,7 @@ from s7.settings import Table, build, table_of
 from s7.training import machine
 from s7.training.checkpoint import Checkpoint
 from s7.training.config import TrainConfig
-from s7.training.evaluation import confusion, evaluate, outputs_of
+from s7.training.evaluation import confusion, measure, outputs_of, state_of
 from s7.training.folder import RunFolder
 from s7.training.loop import Trainer, Watcher
 from s7.training.objectives import CrossEntropy, MeanSquared, Objective
@@ -165,7 +165,7 @@ class Run(Watcher):
     def result(self, model: Any) -> dict[str, Any]:
         """What result.json holds."""
         trainer, at = self.trainer, self.trainer.position
-        best = at.history[at.best_epoch - 1]
+        best, state = at.history[at.best_epoch - 1], state_of(model)
         result = self.about | {
             "seed": trainer.seed,
             "parameters": int(trainer.state.trained.size),
@@ -185,11 +185,12 @@ class Run(Watcher):
             "machine": machine.description(),
         }
         if self.test is not None:
-            result["test"] = evaluate(model, self.test, trainer.objective, trainer.batching)
+            result["test"] = measure(trainer.steps, state, self.test, trainer.batching, trainer.objective)
         if isinstance(trainer.objective, CrossEntropy):
             classes = trainer.objective.classes
             result["classes"] = list(trainer.objective.names) or [str(n) for n in range(classes)]
-            result["confusion"] = confusion(model, self.test or trainer.valid, trainer.objective).tolist()
+            shown = self.test or trainer.valid
+            result["confusion"] = confusion(trainer.steps, state, shown, trainer.batching, trainer.objective).tolist()
         return result
 
 

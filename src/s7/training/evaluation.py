@@ -21,7 +21,7 @@ def measure(
     sums: dict[str, float] = {}
     count = 0.0
     for batch in batching.batches(samples, batching.in_order(samples)):
-        part = steps.evaluate(state.trained, state.carried, batch)
+        _, part = steps.evaluate(state, batch)
         count += float(part.weight)
         for name, value in part.values.items():
             sums[name] = sums.get(name, 0.0) + float(value)
@@ -31,14 +31,18 @@ def measure(
 def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batching) -> dict[str, float]:
     """Loss and metrics of a model."""
     objective.check(samples)
-    anatomy, trained, carried = dissect(model)
-    state = TrainState(trained, carried, None, jnp.asarray(True))
-    return measure(Steps(anatomy, objective), state, samples, batching, objective)
+    return measure(Steps(dissect(model)[0], objective), state_of(model), samples, batching, objective)
+
+
+def state_of(model: Any) -> TrainState:
+    """A model that is not in training, as the steps want it."""
+    _, trained, carried = dissect(model)
+    return TrainState(trained, carried, None, jnp.asarray(True))
 
 
 def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray]:
     """The outputs for each sample, without padding."""
-    buckets = Buckets(min(batch, len(samples)))
+    buckets = Buckets(min(batch, len(samples)), shapes=1)
     run = eqx.filter_jit(outputs)
     found: dict[int, np.ndarray] = {}
     for plan in buckets.in_order(samples):
@@ -49,10 +53,15 @@ def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray
     return [found[n] for n in range(len(samples))]
 
 
-def confusion(model: Any, samples: Samples, objective: CrossEntropy, batch: int = 16) -> Int[np.ndarray, "K K"]:
+def confusion(
+    steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: CrossEntropy
+) -> Int[np.ndarray, "K K"]:
     """How often each class (rows) was taken for each (columns)."""
-    answers = [np.argmax(q, -1) for q in outputs_of(model, samples, batch)]
-    predicted = np.concatenate(answers) if samples.per_step else np.stack(answers)
-    counts = slice(None) if samples.counts is None or not samples.per_step else samples.counts
-    pairs = samples.targets[counts].astype(np.int64) * objective.classes + predicted[counts]
-    return np.bincount(pairs, minlength=objective.classes**2).reshape(objective.classes, objective.classes)
+    found = np.zeros(objective.classes**2, np.int64)
+    for batch in batching.batches(samples, batching.in_order(samples)):
+        outputs, _ = steps.evaluate(state, batch)
+        counts = batch.weight > 0
+        predicted = np.asarray(objective.prediction(outputs))[counts]
+        pairs = batch.targets[counts].astype(np.int64) * objective.classes + predicted
+        found += np.bincount(pairs, minlength=len(found))
+    return found.reshape(objective.classes, objective.classes)

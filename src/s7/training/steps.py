@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from s7.data.batching import Batch
 from s7.training.objectives import Objective
@@ -48,8 +48,8 @@ class Steps:
         self._anatomy, self._objective, self._optimizer = anatomy, objective, optimizer
         # The state is given away: its memory becomes that of the next one.
         self.train = jax.jit(self._train, donate_argnums=0)
-        self.evaluate = jax.jit(self._evaluate)
         self.outputs = jax.jit(self._outputs)
+        self.sums = jax.jit(self._sums)
 
     def _train(self, state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Outcome]:
         assert self._optimizer is not None
@@ -60,7 +60,7 @@ class Steps:
             outputs, moments = training_outputs(model, batch, key)
             if jax.tree.leaves(moments):
                 model = model.with_moments(moments)
-            sums = self._sums(outputs, batch)
+            sums = self._sums(outputs, batch.targets, batch.weight)
             mean = sums.values["loss"] / jnp.maximum(sums.weight, 1)
             return mean, (sums, carried_by(model, tuple(state.carried)))
 
@@ -76,15 +76,17 @@ class Steps:
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory), old)
         return TrainState(kept[0], kept[1], kept[2], good), Outcome(sums, good, bad)
 
-    def _evaluate(self, trained: Float[Array, " N"], carried: Arrays, batch: Batch) -> Sums:
-        return self._sums(self._outputs(trained, carried, batch), batch)
+    def evaluate(self, state: TrainState, batch: Batch) -> tuple[Array, Sums]:
+        """The outputs and their sums. Two programs, so that who needs the outputs only has them compiled already."""
+        outputs = self.outputs(state.trained, state.carried, batch)
+        return outputs, self.sums(outputs, batch.targets, batch.weight)
 
     def _outputs(self, trained: Float[Array, " N"], carried: Arrays, batch: Batch) -> Array:
         return outputs(self._anatomy.model(self._anatomy.unravel(trained), carried), batch)
 
-    def _sums(self, outputs: Array, batch: Batch) -> Sums:
-        values = self._objective.values(outputs, jnp.asarray(batch.targets))
-        weight = batch.weight
+    def _sums(self, outputs: Array, targets: ArrayLike, weight: ArrayLike) -> Sums:
+        values = self._objective.values(outputs, jnp.asarray(targets))
+        weight = jnp.asarray(weight)
         # Where nothing counts a value may be anything, even infinite.
         sums = {name: jnp.sum(jnp.where(weight > 0, value * weight, 0)) for name, value in values.items()}
         return Sums(sums, jnp.sum(weight))
