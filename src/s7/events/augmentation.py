@@ -38,6 +38,10 @@ class EventAugmentation:
     noise: int = 0  # largest number of events that are added, anywhere
     cutmix: float = 0.0  # probability that a run of events is replaced by one of another recording
 
+    def on(self, sensor: Sensor, classes: int) -> "EventAugmenter | None":
+        """What varies the recordings of a sensor; None if there is nothing to vary."""
+        return None if self == EventAugmentation(geometry=self.geometry) else EventAugmenter(self, sensor, classes)
+
     def __post_init__(self) -> None:
         for names, least, most in (
             (("crop", "roll", "noise"), 0, math.inf),

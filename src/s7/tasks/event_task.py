@@ -8,7 +8,7 @@ import numpy as np
 
 from s7.data.samples import Samples
 from s7.encoders import Encoder
-from s7.events.augmentation import EventAugmentation, EventAugmenter
+from s7.events.augmentation import EventAugmentation
 from s7.events.recordings import Recordings, Sensor, samples_of
 from s7.heads import Head
 from s7.tasks.task import Problem, Say, Task, most_frequent
@@ -56,5 +56,5 @@ class EventTask(Task):
             head=head,
             objective=objective,
             baselines=most_frequent(train, test, self.classes),
-            augmentation=EventAugmenter(self.augment, self.sensor, self.classes),
+            augmentation=self.augment.on(self.sensor, self.classes),
         )

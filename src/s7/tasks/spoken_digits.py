@@ -20,7 +20,7 @@ from jaxtyping import Bool, Int16, Int64, Shaped
 
 from s7.data.folder import Arrays, read_arrays
 from s7.encoders import TokenEncoder
-from s7.events.augmentation import EventAugmentation, EventAugmenter
+from s7.events.augmentation import EventAugmentation
 from s7.events.recordings import Events, Recordings, recordings_of
 from s7.events.spikes import SpikeEncoder
 from s7.heads import Mean
@@ -96,7 +96,7 @@ class SpokenDigits(Task):
             head=Mean(len(DIGITS)),
             objective=CrossEntropy(len(DIGITS), DIGITS),
             baselines=most_frequent(samples["train"], samples["test"], len(DIGITS)),
-            augmentation=EventAugmenter(self.augment, sensor, len(DIGITS)),
+            augmentation=self.augment.on(sensor, len(DIGITS)),
         )
 
 
