@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import s7
 from s7.training import Diverged, Interrupted, MeanSquared, Watcher
@@ -309,3 +310,17 @@ def test_data_that_do_not_fit_are_named():
     pooling = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.PerStep(1), key=jax.random.key(0), **shape)
     with pytest.raises(ValueError, match="pools by 2"):
         s7.train(pooling, (x, x), (x, x))
+
+
+def test_pairs_of_documents_are_trained_on(tmp_path):
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(0, 5, size) for size in rng.integers(3, 9, 24)]
+    pairs = s7.Samples.of(documents, np.arange(12) % 2, documents=2, name="pairs")
+    model = s7.S7Model(
+        encoder=s7.TokenEncoder(5), head=s7.Retrieval(2), width=4, state=2, depth=1, key=jax.random.key(0)
+    )
+    trained = s7.train(model, pairs, pairs, epochs=1, batch=5, shapes=1, out=tmp_path / "run")
+    assert np.sum(trained.result["confusion"]) == 12
+    examples = load_file(tmp_path / "run" / "examples.safetensors")
+    assert examples["0.inputs"].shape == (2, min(len(documents[0]), len(documents[1])))
+    assert examples["0.inputs"][1].tolist() == documents[1][: examples["0.inputs"].shape[1]].tolist()

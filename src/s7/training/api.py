@@ -234,10 +234,13 @@ def write_examples(model: Any, samples: Samples, path: Path, columns: list[str])
     arrays: dict[str, np.ndarray] = {}
     for n, output in enumerate(outputs_of(model, few)):
         one = few.take([n])
-        arrays |= {f"{n}.inputs": one.inputs, f"{n}.outputs": output}
+        # Of two documents as much as both have: a look needs no more.
+        starts, lengths = one.spans(np.array([0]))
+        places = starts[0][..., None] + np.arange(lengths.min())
+        arrays |= {f"{n}.inputs": one.inputs[places], f"{n}.outputs": output}
         arrays[f"{n}.targets"] = one.targets if few.per_step else one.targets[0]
         if one.dt is not None:
-            arrays[f"{n}.dt"] = one.dt
+            arrays[f"{n}.dt"] = one.dt[places]
     about = json.dumps({"split": samples.name, "columns": columns})
     files.write_atomically(path, files.tensors(arrays, {"s7": about}))
 
