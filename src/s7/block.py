@@ -124,7 +124,7 @@ class Block(eqx.Module):
         *,
         flush: bool = True,
         key: PRNGKeyArray | None = None,
-        batch_axis: str | None = None,
+        batch_axis: str | tuple[str, ...] | None = None,
     ) -> tuple[Signal, BlockState | None, Moments | None]:
         """The signal above this block, the state after it (if one was given), and the norm's new statistics.
 

@@ -37,7 +37,7 @@ class Norm(eqx.Module):
 
     @abstractmethod
     def prepare(
-        self, u: Float[Array, "L H"], mask: Bool[Array, " L"] | None, batch_axis: str | None
+        self, u: Float[Array, "L H"], mask: Bool[Array, " L"] | None, batch_axis: str | tuple[str, ...] | None
     ) -> tuple[Callable[[Array], Array], Moments | None]:
         """The normaliser, and the running statistics after this sequence when `batch_axis` is given (training)."""
 
