@@ -1,28 +1,14 @@
 """Files of events for tests: writers of the official formats, in microseconds, and where the real ones are."""
 
-import os
 import struct
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from s7.data.folder import DataFolder
-
 AEDAT_HEADER = b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DVS128\r\n#Start-Time: 2016-04-01\r\n#!END-HEADER\r\n"
 
 needs_h5py = pytest.mark.skipif(find_spec("h5py") is None, reason="h5py is missing; pip install 's7-ssm[events]'")
-
-
-def shared(name):
-    """A real file, or the test is skipped."""
-    named = os.environ.get("S7_DATA")
-    place = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = DataFolder(Path(named) if named else place).find(name) or place / name
-    if not path.exists():
-        pytest.skip(f"{name} is neither in $S7_DATA nor in {place}")
-    return path
 
 
 def some_events(count, side, seed=0, end=300_000):

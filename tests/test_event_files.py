@@ -23,10 +23,10 @@ from tests.event_files import (
     needs_h5py,
     packet,
     polarity_words,
-    shared,
     some_events,
     write_spikes,
 )
+from tests.real_data import real_file
 
 SENSOR = Sensor(34, 34)
 
@@ -216,7 +216,7 @@ def test_a_bin_file_that_was_cut_is_named():
 
 
 def test_a_real_recording_is_read():
-    data = shared("event_files/sample_nmnist.bin").read_bytes()
+    data = real_file("event_files/sample_nmnist.bin").read_bytes()
     events = decode_bin(data, "sample")
     SENSOR.check(events, "sample")
     assert len(events.t) == 4325
@@ -469,7 +469,7 @@ def test_without_h5py_the_extra_is_named(monkeypatch, tmp_path):
 
 
 def test_spikes_of_the_official_converter_fit_the_sensor():
-    times, units = np.load(shared("event_files/spoken_digit_700ch_spikes.npz"))["arr_0"]
+    times, units = np.load(real_file("event_files/spoken_digit_700ch_spikes.npz"))["arr_0"]
     events = Events(units.astype(np.uint16), *np.zeros((2, len(units)), np.uint8), times * 1000)
     samples = recordings_of([events], np.array([0])).samples(Sensor(700, 1, 1), "digit")
     np.testing.assert_array_equal(samples.inputs, units)

@@ -15,8 +15,9 @@ from s7.tasks.dvs_gesture import DvsGesture
 from s7.tasks.nmnist import NMnist
 from s7.tasks.shd import Shd
 from s7.tasks.ssc import Ssc
-from tests.event_files import aedat_bytes, bin_bytes, needs_h5py, shared, some_events, write_spikes
+from tests.event_files import aedat_bytes, bin_bytes, needs_h5py, some_events, write_spikes
 from tests.listening import silent
+from tests.real_data import real_file
 
 TASKS = (NMnist, DvsGesture, Shd, Ssc)
 
@@ -166,7 +167,7 @@ def test_arrays_of_digits_that_are_not_right_are_named(changes, message, folder,
 
 
 def test_the_real_digits_are_read():
-    path = shared(nmnist.SMALL)
+    path = real_file(nmnist.SMALL)
     problem = NMnist().load(DataFolder(path.parents[1]), "strict", silent)
     assert lengths(problem) == [900, 100, 100]
     assert sum(len(q.inputs) for q in (problem.train, problem.valid, problem.test)) == 4_518_827
@@ -320,7 +321,7 @@ def test_too_few_people_are_named(folder, tmp_path):
 
 
 def test_ten_recordings_are_said_to_be_no_result():
-    path = shared(dvs_gesture.SAMPLE)
+    path = real_file(dvs_gesture.SAMPLE)
     heard = []
     problem = DvsGesture().load(DataFolder(path.parents[1]), "strict", heard.append)
     assert heard == [f"{path}: trains, validates and tests on the same 10 recordings; not a result"]

@@ -1,10 +1,8 @@
 """Human activity: windows as published, splits that share no step, and a line that is not right is named."""
 
 import lzma
-import os
 import re
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from s7.data.folder import DataFolder
 from s7.tasks.human_activity import ACTIVITIES, CLASSES, FILES, TABLE, TAGS, HumanActivity, Recording, each_step_once
+from tests.real_data import real_place
 
 TAG, ACTIVITY = list(TAGS), list(ACTIVITIES)
 START = 633790226051280329
@@ -269,13 +268,7 @@ def test_a_missing_table_is_named_with_how_to_get_it(place):
 
 
 def test_the_tenth_of_the_real_table_is_read():
-    named = os.environ.get("S7_DATA")
-    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
-    for place in ([Path(named)] if named else []) + [shared]:
-        if (place / FILES[-1]).exists():
-            break
-    else:
-        pytest.skip(f"{FILES[-1]} is neither in $S7_DATA nor in {shared}")
+    place = real_place(FILES[-1])
     heard: list[str] = []
     strict, paper = (load(place, protocol, heard) for protocol in ("strict", "paper"))
     assert "goes back in 2 of 16,486 lines (1603, 15106)" in heard[0]

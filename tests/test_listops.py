@@ -1,8 +1,6 @@
 """ListOps: expressions mean what they say, are made to the recipe, and are read from the published files."""
 
 import lzma
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +13,7 @@ from s7.tasks import listops_expressions as made
 from s7.tasks.listops import FOLDERS, ListOps, read_expressions
 from s7.tasks.listops_expressions import END, FIRST_OPERATOR, TOKENS, evaluate, make_block, spell, tokenize
 from tests.listening import silent
-
-PUBLISHED = Path(os.environ.get("S7_DATA", "")) / "listops" / "test_d20s.tsv.xz"
+from tests.real_data import real_file
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +141,8 @@ def test_values_are_those_of_a_plain_recursion_with_parentheses_or_without(tree)
     assert evaluate(tokens) == plain(tree)
 
 
-@pytest.mark.skipif(not PUBLISHED.exists(), reason="listops/test_d20s.tsv.xz is not in $S7_DATA")
 def test_values_are_those_of_the_published_expressions():
-    lines = lzma.decompress(PUBLISHED.read_bytes()).splitlines()
+    lines = lzma.decompress(real_file("listops/test_d20s.tsv.xz").read_bytes()).splitlines()
     assert len(lines) == 10_000
     for number, line in enumerate(lines, 1):
         label, text = line.split(b"\t")

@@ -2,7 +2,6 @@
 
 import json
 import lzma
-import os
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +14,7 @@ from s7.tasks import image
 from s7.tasks.image import Image, grey
 from s7.tasks.text import Text, from_lines
 from tests.listening import silent
+from tests.real_data import real_file
 
 REVIEWS = {
     "train": [(b"good " * 20, 1), (b"bad " * 20, 0), (b"good\xc3\xa9" * 9, 1), (b"b", 0)] * 5,
@@ -220,11 +220,8 @@ def test_bad_sheets_are_named(place):
 # The real ones.
 
 
-@pytest.mark.skipif(
-    not (Path(os.environ.get("S7_DATA", "")) / "imdb" / "train.jsonl.xz").exists(), reason="IMDB is not in $S7_DATA"
-)
 def test_the_reviews_are_all_there():
-    arrays = from_lines(Path(os.environ["S7_DATA"]) / "imdb" / "train.jsonl.xz")
+    arrays = from_lines(real_file("imdb/train.jsonl.xz"))
     for split in ("train", "test"):
         assert np.bincount(arrays[f"{split}_labels"]).tolist() == [12_500, 12_500]
         assert arrays[f"{split}_offsets"][-1] == len(arrays[f"{split}_letters"]) > 32_000_000

@@ -1,11 +1,9 @@
 """Spoken digits: the published split, voices held out, the same recordings from every kind of file."""
 
 import io
-import os
 import re
 import tarfile
 import wave
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from s7.settings import build, table_of
 from s7.tasks import spoken_digits
 from s7.tasks.spoken_digits import FILES, SpokenDigits, read_spoken, split
 from tests.listening import silent
+from tests.real_data import real_file
 
 SPEAKERS = ("ann", "bob", "cy")
 INDICES = (0, 4, 5, 9, 10, 49)
@@ -279,15 +278,8 @@ def test_missing_data_are_named_with_how_to_get_them(tmp_path, cache):
     assert SpokenDigits().missing(folder) is None
 
 
-def test_the_published_recordings_are_split_as_published(cache, monkeypatch):
-    named = os.environ.get("S7_DATA")
-    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
-    for place in ([Path(named)] if named else []) + [shared]:
-        if DataFolder(place).find(*FILES):
-            break
-    else:
-        pytest.skip(f"{FILES[0]} is neither in $S7_DATA nor in {shared}")
-    spoken = read_spoken(DataFolder(place).find(*FILES))
+def test_the_published_recordings_are_split_as_published():
+    spoken = read_spoken(real_file(*FILES))
     assert {name: int(q.sum()) for name, q in split(spoken, "").items()} == {"train": 2400, "valid": 300, "test": 300}
     assert {name: int(q.sum()) for name, q in split(spoken, "theo").items()} == {
         "train": 2000,

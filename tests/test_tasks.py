@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import re
 import sys
 import warnings
@@ -21,6 +20,7 @@ from s7.tasks.fitzhugh_nagumo import FitzHughNagumo
 from s7.tasks.pendulum import Pendulum
 from s7.tasks.walker2d import Walker2d
 from tests.listening import silent
+from tests.real_data import real_place
 
 # Where data are.
 
@@ -506,13 +506,7 @@ def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
 
 
 def test_the_rollouts_of_ode_lstm_give_as_many_windows_as_published():
-    named = os.environ.get("S7_DATA")
-    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
-    for place in ([Path(named)] if named else []) + [shared]:
-        if (place / walker2d.FILES[0]).exists():
-            break
-    else:
-        pytest.skip(f"{walker2d.FILES[0]} is neither in $S7_DATA nor in {shared}")
+    place = real_place(*walker2d.FILES[:2])
     problem = Walker2d().load(DataFolder(place), "strict", silent)
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [9684, 1272, 1937]
     assert {q.even for q in (problem.train, problem.valid, problem.test)} == {True}

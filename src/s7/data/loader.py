@@ -21,8 +21,9 @@ from s7.data.samples import Samples
 AHEAD = 2
 
 
+@dataclass(frozen=True)
 class Augmentation(ABC):
-    """Training samples, varied at random."""
+    """Training samples, varied at random. Its fields tell a run that goes on that it is the same."""
 
     @abstractmethod
     def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
