@@ -12,28 +12,25 @@ import json
 import os
 import re
 import shutil
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.message import Message
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib import request
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from s7.data.unpacking import forget, is_unpacked, stays_inside, unpack
+from s7.data.web import Broken, Useless, breakdown, content_range, failure, offered, opener, validator_of
 from s7.files import write_atomically
 from s7.version import __version__
 
 BLOCK = 1 << 18
 # A try that brought so many bytes was worth it: the count of tries starts again.
 WORTHWHILE = 1 << 20
-# Answers of a server that may well do better in a moment, besides its own errors (5xx).
-PASSING = (408, 425, 429)
 
 
 @dataclass(frozen=True)
@@ -101,14 +98,6 @@ PATIENT = Patience()
 
 class FetchError(OSError):
     """A file could not be had; the message says why, and what would help."""
-
-
-class _Broken(Exception):
-    """This try failed; another may not."""
-
-
-class _Useless(Exception):
-    """This address has nothing for us."""
 
 
 def _ignore(_: Any) -> None:
@@ -258,7 +247,7 @@ class _Transfer:
             try:
                 self._receive(url)
                 held = self._examined()
-            except _Useless as reason:
+            except Useless as reason:
                 reasons.append(f"{url}: {reason}")
                 continue
             os.replace(self.part, self.path)
@@ -273,7 +262,7 @@ class _Transfer:
             return _examine(self.download, self.part, self.path)
         except ValueError as wrong:
             self.discard()
-            raise _Useless(f"{wrong}; what came was removed, try again") from None
+            raise Useless(f"{wrong}; what came was removed, try again") from None
 
     def _receive(self, url: str) -> None:
         """All of it, in as many tries as it takes and is bearable."""
@@ -281,12 +270,12 @@ class _Transfer:
         while True:
             try:
                 return self._try(url)
-            except _Broken as broken:
+            except Broken as broken:
                 tries = 1 if self.size >= reached + WORTHWHILE else tries + 1
                 reached = max(reached, self.size)
                 if tries > len(self.patience.waits):
                     kept = f"; {amount(self.size)} are kept, the same command goes on from there" if self.size else ""
-                    raise _Useless(f"{broken} ({tries} tries){kept}") from None
+                    raise Useless(f"{broken} ({tries} tries){kept}") from None
                 wait = self.patience.waits[tries - 1]
                 self.say(f"{url}: {broken}; trying again in {wait:g} s")
                 time.sleep(wait)
@@ -306,17 +295,17 @@ class _Transfer:
         else:
             start = 0
         try:
-            response = _opener().open(request.Request(url, headers=headers), timeout=self.patience.silence)
+            response = opener().open(request.Request(url, headers=headers), timeout=self.patience.silence)
         except HTTPError as answer:
             with answer:
                 if answer.code != 416 or not start:
-                    raise _failure(answer) from None
-                if _range(answer.headers)[1] == start:
+                    raise failure(answer) from None
+                if content_range(answer.headers)[1] == start:
                     return  # there is no more of it
             self.discard()
-            raise _Broken("the file on the server is shorter than what came; starting anew") from None
+            raise Broken("the file on the server is shorter than what came; starting anew") from None
         except (OSError, HTTPException) as error:
-            raise _broken(error, self.patience.silence) from None
+            raise breakdown(error, self.patience.silence) from None
         with response:
             self._take(response, url, start, origin)
 
@@ -330,15 +319,15 @@ class _Transfer:
 
     def _take(self, response: HTTPResponse, url: str, start: int, origin: dict[str, Any]) -> None:
         """The answer, added to the part or in its stead."""
-        first, total = _offered(response)
+        first, total = offered(response)
         if self.download.bytes is not None and total not in (None, self.download.bytes):
-            raise _Useless(f"the file there has {total:,} bytes, expected {self.download.bytes:,}")
-        said = {"validator": _validator(response.headers), "bytes": total}
+            raise Useless(f"the file there has {total:,} bytes, expected {self.download.bytes:,}")
+        said = {"validator": validator_of(response.headers), "bytes": total}
         # There are servers that pass over If-Range.
         changed = any(origin.get(name) not in (None, value) for name, value in said.items() if value is not None)
         if first and (first != start or changed):
             self.discard()
-            raise _Broken("the file on the server changed; starting anew")
+            raise Broken("the file on the server changed; starting anew")
         if not first:
             self.discard()  # before room is looked for: it takes some
         _require_room(self.path.parent, (total or 0) - first)
@@ -362,87 +351,13 @@ class _Transfer:
                     # What is there, without waiting for a whole block: a break must not lose what came before it.
                     block = response.read1(BLOCK)
                 except (OSError, HTTPException) as error:
-                    raise _broken(error, self.patience.silence) from None
+                    raise breakdown(error, self.patience.silence) from None
                 if not block:
                     break
                 file.write(block)
                 done += len(block)
                 self.watch(Progress(done, total, (done - first) / max(time.monotonic() - begun, 1e-9)))
             if total is not None and done != total:
-                raise _Broken(f"the connection ended after {done:,} of {total:,} bytes")
+                raise Broken(f"the connection ended after {done:,} of {total:,} bytes")
             file.flush()
             os.fsync(file.fileno())
-
-
-class _Redirects(request.HTTPRedirectHandler):
-    """To the web only, and not for ever."""
-
-    max_redirections = 8
-    max_repeats = 2
-
-    def redirect_request(self, req, fp, code, msg, headers, newurl):
-        if urlsplit(newurl).scheme not in ("http", "https"):
-            raise HTTPError(newurl, code, msg, headers, fp)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener() -> request.OpenerDirector:
-    """Opens http and https and nothing else, through the proxies of the environment if it names any."""
-    opener = request.OpenerDirector()
-    for handler in (
-        *(request.ProxyHandler(), request.HTTPHandler(), request.HTTPSHandler(), _Redirects()),
-        *(request.HTTPDefaultErrorHandler(), request.HTTPErrorProcessor()),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-def _offered(response: HTTPResponse) -> tuple[int, int | None]:
-    """Where the answer begins within the file, and how long the file is, if the server says so."""
-    if response.status not in (200, 206):
-        raise _Useless(f"the server answered {response.status} {response.reason} instead of the file")
-    # Pages that ask who is there come with a 200 like any file, and would be taken for it where no checksum is known.
-    if response.headers.get_content_type() == "text/html":
-        raise _Useless("the server answered with a web page instead of the file")
-    if response.status == 200:
-        length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() else None
-    first, total = _range(response.headers)
-    if first is None:
-        raise _Useless("the server answered with a part of the file and does not say which")
-    return first, total
-
-
-def _range(headers: Message) -> tuple[int | None, int | None]:
-    """The first byte and the size of the file, of `Content-Range: bytes 5-9/10` or `bytes */10`."""
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", headers.get("Content-Range", "").strip())
-    first, total = found.groups() if found else (None, None)
-    return None if first is None else int(first), None if total is None else int(total)
-
-
-def _validator(headers: Message) -> str | None:
-    """What `If-Range` may hold: a weak ETag promises too little."""
-    etag = headers.get("ETag", "")
-    return etag if etag.startswith('"') else headers.get("Last-Modified")
-
-
-def _failure(answer: HTTPError) -> _Broken | _Useless:
-    """What an answer that is no success means."""
-    if 300 <= answer.code < 400:
-        to = answer.headers.get("Location", "")
-        if urlsplit(to).scheme not in ("", "http", "https"):
-            return _Useless(f"the server redirects to {to}, which is not on the web")
-        return _Useless("the server redirects in a circle, or too often")
-    said = f"the server answered {answer.code} {answer.reason}".strip()
-    return _Broken(said) if answer.code >= 500 or answer.code in PASSING else _Useless(said)
-
-
-def _broken(error: Exception, silence: float) -> _Broken | _Useless:
-    """What a connection that failed means."""
-    reason = error.reason if isinstance(error, URLError) else error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return _Useless(f"its certificate cannot be trusted ({reason.verify_message})")
-    if isinstance(reason, TimeoutError):
-        return _Broken(f"the server was silent for {silence:g} s")
-    said = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    return _Broken(f"the connection failed ({said})")
