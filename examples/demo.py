@@ -10,18 +10,17 @@ from typing import Any
 FOLDER = Path("demo")
 # These epochs make the training times about equal on two cores and, being fixed, the results repeatable. The LSTM's
 # rate is the best of a sweep in factors of two on the validation split; S7's settings are its preset.
-S7_EPOCHS = 30
-LSTM_EPOCHS, LSTM_RATE, LSTM_WIDTH = 24, 0.2, 24
+SETTINGS: dict[str, dict[str, Any]] = {
+    "s7": {"train": {"epochs": 30}},
+    "lstm": {"model": {"width": 24}, "train": {"epochs": 24, "rate": 0.2}},
+}
 
 
 def run(seed: int, folder: Path) -> None:
     """The whole demo. Imports come late, so that what is missing can be said in one line."""
     start = time.perf_counter()
     print("FitzHugh–Nagumo neuron: predict the next of 1,000 samples from those before it", flush=True)
-    import jax
-
-    from examples.lstm import LSTM
-    from s7 import report, train
+    from s7 import report
     from s7.cli.screen import screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
@@ -30,31 +29,15 @@ def run(seed: int, folder: Path) -> None:
     keep_freed_memory()
     keep_compiled_code()
     screen = screen_for(as_json=False)
-    runs = [folder / "s7", folder / "lstm"]
-    for old in runs:
-        shutil.rmtree(old, ignore_errors=True)
-    job = Job("fitzhugh-nagumo", seed=seed, settings={"train": {"epochs": S7_EPOCHS}})
-    problem = job.problem(DataFolder(), screen.say)
-    screen.say("\nS7")
-    ours = job.run(runs[0], DataFolder(), watch=screen, say=screen.say).result
-
-    screen.say("\nLSTM")
-    lstm = LSTM(LSTM_WIDTH, problem.encoder, problem.head, key=jax.random.key(seed))  # type: ignore[arg-type]
-    about = {name: ours[name] for name in ("task", "title", "protocol", "protocol_note", "baselines")}
-    settings: dict[str, Any] = {"epochs": LSTM_EPOCHS, "rate": LSTM_RATE, "batch": 8}
-    splits = (problem.train, problem.valid, problem.test)
-    theirs = train(
-        lstm,
-        *splits,
-        objective=problem.objective,
-        out=runs[1],
-        seed=seed,
-        watch=screen,
-        about=about | {"model": "lstm", "preset": "demo"},
-        **settings,
-    ).result
-    page = report.write(runs, folder / "report.html")
-    print(f"\n{table(ours['baselines'], {'LSTM': theirs, 'S7': ours})}\n")
+    runs = {model: folder / model for model in SETTINGS}
+    results = {}
+    for model, out in runs.items():
+        shutil.rmtree(out, ignore_errors=True)
+        screen.say(f"\n{model.upper()}")
+        job = Job("fitzhugh-nagumo", model, seed=seed, settings=SETTINGS[model])
+        results[model.upper()] = job.run(out, DataFolder(), watch=screen, say=screen.say).result
+    page = report.write(list(runs.values()), folder / "report.html")
+    print(f"\n{table(results['S7']['baselines'], results)}\n")
     print(f"{time.perf_counter() - start:.0f} s in all; report: {page}", flush=True)
 
 

@@ -8,6 +8,7 @@ import pytest
 import s7
 from s7.config import ModelConfig
 from s7.job import Job
+from s7.peers import ARCHITECTURES
 from s7.presets import NAMES, preset
 from s7.settings import build
 from s7.tasks import TASKS
@@ -15,7 +16,8 @@ from s7.training import TrainConfig
 
 FILES = {file.name.removesuffix(".toml"): file for file in files("s7.presets").iterdir() if file.name.endswith(".toml")}
 TABLES = {task: tomllib.loads(file.read_text(encoding="utf-8")) for task, file in FILES.items()}
-ALL = [(task, name) for task, tables in sorted(TABLES.items()) for name in tables]
+ALL = [(task, name) for task, tables in sorted(TABLES.items()) for name in tables if name in NAMES]
+PEERS = set(ARCHITECTURES) | {architecture.family for architecture in ARCHITECTURES.values()}
 
 # The paper's table of hyperparameters: depth, H, dropout, P, J, SSM LR, WD, epochs, B; and the factor from the
 # SSM LR to the rate of all else.
@@ -37,7 +39,7 @@ PAPER = {
 def test_there_are_presets_for_every_task_and_no_others():
     assert set(TABLES) == set(PAPER) | set(TASKS)
     for tables in TABLES.values():
-        assert set(tables) <= set(NAMES)
+        assert set(tables) <= set(NAMES) | PEERS
         for table in tables.values():
             assert set(table) <= {"data", "model", "train"}
 
@@ -54,6 +56,21 @@ def test_a_preset_can_be_built(task, name):
     config = build(ModelConfig, model, "model", {name: q for name, q in from_data.items() if name not in model})
     assert config.state % config.blocks == 0
     build(TrainConfig, table["train"], "train")
+
+
+@pytest.mark.parametrize("model", ARCHITECTURES)
+def test_every_model_can_be_set_up_for_every_task(model):
+    for task in TASKS:
+        Job(task, model=model).check()
+
+
+def test_peers_have_the_units_of_the_papers_tables():
+    units = {"fitzhugh-nagumo": {"lstm": 16}, "eigenworms": {"lstm": 32}, "walker2d": {"lstm": 64}}
+    for task, models in units.items():
+        for model, width in models.items():
+            table = Job(task, model=model).tables["model"]
+            assert table["width"] == width
+            assert table["depth"] == 1
 
 
 @pytest.mark.parametrize("task", PAPER)

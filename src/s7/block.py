@@ -2,33 +2,39 @@
 
     z = S7(norm(u))        out = u + dropout(z * sigmoid(W gelu(z)))
 
-With norm "after" instead of "before", out = norm(u + dropout(...)) and S7 reads u itself. A pooling block does all
-that follows the state once per window: see pooling.py.
+With norm "after" instead of "before", out = norm(u + dropout(...)) and S7 reads u itself. Gate and skip can be left
+out, and another layer can stand in the place of S7. A pooling block does all that follows the state once per window:
+see pooling.py.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
+from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.forms import Form, Full
 from s7.initial import constant, draw, split
-from s7.layer import Drive, S7Layer
+from s7.layer import S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
+from s7.sequence_layer import LayerKind, SequenceLayer
 from s7.signal import Signal
 from s7.transitions import Stable, Transition
 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """How the blocks of a model are built. `blocks` is the paper's J, of the transition's initial spectrum."""
+    """How the blocks of a model are built. `blocks` is the paper's J, of the transition's initial spectrum.
+
+    With a `layer`, that one stands in the place of S7, and transition, form and blocks say nothing.
+    """
 
     transition: Transition = Stable()
     form: Form = Full()
@@ -37,6 +43,9 @@ class BlockConfig:
     norm_place: Literal["before", "after"] = "before"
     dropout: float = 0.0
     bidirectional: bool = False
+    gate: bool = True
+    skip: bool = True
+    layer: LayerKind | None = None
 
     def __post_init__(self):
         if self.norm_place not in ("before", "after"):
@@ -63,7 +72,7 @@ class Linear(eqx.Module):
 class BlockState(NamedTuple):
     """What a block carries from event to event: the layer's state, and the window under way if it pools."""
 
-    x: Inexact[Array, " P"]
+    x: Any
     pending: Pending | None
 
 
@@ -71,9 +80,9 @@ class Block(eqx.Module):
     """One block: width in, width (or `out`) out, one output for every `stride` events."""
 
     norm: Norm
-    layer: S7Layer
-    backward: S7Layer | None
-    gate: Linear
+    layer: SequenceLayer
+    backward: SequenceLayer | None
+    gate: Linear | None
     project: Linear | None
     stride: int = eqx.field(static=True)
     pool: Pool = eqx.field(static=True)
@@ -97,14 +106,16 @@ class Block(eqx.Module):
             raise ValueError(f"stride={stride} must be at least 1")
         layer_key, backward_key, gate_key, project_key = split(key, 4)
 
-        def make_layer(key: PRNGKeyArray) -> S7Layer:
+        def make_layer(key: PRNGKeyArray) -> SequenceLayer:
+            if config.layer is not None:
+                return config.layer.layer(width, state, key=key, dtype=dtype)
             kind = {"transition": config.transition, "form": config.form}
             return S7Layer(width, state, key=key, blocks=config.blocks, dtype=dtype, **kind)  # type: ignore[arg-type]
 
         self.norm = make_norm(config.norm, width, dtype)
         self.layer = make_layer(layer_key)
         self.backward = make_layer(backward_key) if config.bidirectional else None
-        self.gate = Linear(width, width, key=gate_key, dtype=dtype)
+        self.gate = Linear(width, width, key=gate_key, dtype=dtype) if config.gate else None
         self.project = None
         if out is not None and out != width:
             self.project = Linear(width, out, key=project_key, dtype=dtype)
@@ -148,8 +159,11 @@ class Block(eqx.Module):
                 z, x = self._layers(u, self._drives(signal, normalise, u), signal, state, 1)
             above = signal._replace(rows=None)
 
-        z = _gated(self.gate, z)
-        z = above.values + _dropout(z, self.config.dropout, key)
+        if self.gate is not None:
+            z = _gated(self.gate, z)
+        z = _dropout(z, self.config.dropout, key)
+        if self.config.skip:
+            z = above.values + z
         if not before:
             normalise, moments = self.norm.prepare(z, above.mask, batch_axis)
             z = normalise(z)
@@ -161,7 +175,7 @@ class Block(eqx.Module):
         """The layer over every event, its output at the last event of each window."""
         cut = windows(signal, self.stride, self.pool, pending, flush)
         drives = self._drives(signal, normalise, normalise(signal.values))
-        drives = [Drive(*(cut.place(q, 0) for q in drive)) for drive in drives]
+        drives = jax.tree.map(partial(cut.place, filling=0), drives)
         everywhere = cut.places == signal.length and signal.mask is None and pending is None
         laid_out = Signal(
             cut.last,
@@ -172,13 +186,14 @@ class Block(eqx.Module):
         z, x = self._layers(normalise(cut.last), drives, laid_out, state, self.stride)
         return z, x, Signal(cut.skip, cut.dt, cut.mask, cut.reset), cut.pending
 
-    def _drives(self, signal: Signal, normalise, u) -> list[Drive]:
+    def _drives(self, signal: Signal, normalise, u) -> list[Any]:
         """What each event brings to each layer; if events are rows of a table, computed once per row."""
         layers = [self.layer] if self.backward is None else [self.layer, self.backward]
         if signal.rows is None:
             return [layer.drive(u) for layer in layers]
         table = normalise(signal.rows.table)
-        return [Drive(*(q[signal.rows.token] for q in layer.drive(table))) for layer in layers]
+        token = signal.rows.token
+        return [jax.tree.map(lambda q: q[token], layer.drive(table)) for layer in layers]
 
     def _run(self, u, signal: Signal, state: BlockState | None):
         """Both layers, each as a whole."""
@@ -188,7 +203,7 @@ class Block(eqx.Module):
             z = z + self.backward.run(u, *when, reverse=True)[0]
         return z, final
 
-    def _layers(self, u, drives: list[Drive], signal: Signal, state: BlockState | None, stride: int):
+    def _layers(self, u, drives: list[Any], signal: Signal, state: BlockState | None, stride: int):
         """Both layers in parts, from what each event brings."""
         initial = None if state is None else state.x
         when = signal.dt, signal.mask, signal.reset

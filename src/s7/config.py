@@ -1,7 +1,7 @@
 """What a model is, apart from its parameters: frozen settings that go into its file and come back from it."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from s7.block import BlockConfig
 from s7.encoders import Encoder
@@ -27,7 +27,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(BlockConfig):
-    """All that says what a model is, apart from its parameters."""
+    """All that says what a model is, apart from its parameters. With `gaps` "ignored" all time is regular to it."""
 
     encoder: Encoder
     head: Head
@@ -35,6 +35,7 @@ class ModelConfig(BlockConfig):
     state: int = 16
     stages: tuple[Stage, ...] = (Stage(depth=2),)
     dt: float | None = None
+    gaps: Literal["read", "ignored"] = "read"
     dtype: str = "float32"
 
     def __post_init__(self):
@@ -43,6 +44,13 @@ class ModelConfig(BlockConfig):
             raise ValueError("stages is empty; a model has at least one")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
+        if self.gaps not in ("read", "ignored"):
+            raise ValueError(f'gaps={self.gaps!r} is not one of "read", "ignored"')
+
+    @property
+    def reads_gaps(self) -> bool:
+        """Whether the time between events means anything to the model's layers."""
+        return self.gaps == "read" and (self.layer is None or self.layer.reads_gaps)
 
 
 def config_from(settings: dict[str, Any]) -> ModelConfig:

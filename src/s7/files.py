@@ -26,6 +26,7 @@ from safetensors.numpy import save as save_tensors
 from s7 import encoders, forms, heads, transitions
 from s7.config import ModelConfig, Stage
 from s7.model import ModelState, S7Model
+from s7.peers import LAYERS
 
 FORMAT = 1
 # A run's folder holds a model under one of these names; the first that is there is meant.
@@ -41,6 +42,7 @@ CONFIGURABLE: dict[str, type] = {
         *(encoders.TokenEncoder, encoders.EventEncoder, encoders.LinearEncoder),
         *(encoders.DenseEncoder, encoders.ImageEncoder),
         *(heads.Mean, heads.TimeMean, heads.Last, heads.PerStep, heads.Retrieval),
+        *LAYERS,
     )
 }
 

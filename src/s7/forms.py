@@ -110,27 +110,41 @@ class Form(ABC):
 
 
 @dataclass(frozen=True)
-class Full(Form):
-    """The paper's form: W_B maps u_k to every entry of B_k, W_C to every entry of C_k.
-
-    `selective` says which of the two follow the input: "BC", "B" or "C".
-    """
+class Selective(Form):
+    """A form whose B or C follow the input: `selective` says which, "BC", "B" or "C"."""
 
     selective: Literal["BC", "B", "C"] = "BC"
 
     def __post_init__(self):
         super().__post_init__()
         if self.selective not in ("BC", "B", "C"):
-            raise ValueError(f'Full: selective={self.selective!r} is not one of "BC", "B", "C"')
+            raise ValueError(f'{type(self).__name__}: selective={self.selective!r} is not one of "BC", "B", "C"')
+
+    @abstractmethod
+    def input_maps(self, width: int, rows: int) -> dict[str, Normal]:
+        """W_B."""
+
+    @abstractmethod
+    def output_maps(self, width: int, rows: int) -> dict[str, Normal]:
+        """W_C."""
 
     def selective_maps(self, width, rows):
-        """W_B[p, i, j] and W_C[h, p, j], where j is the entry of u_k that selects."""
-        maps = {}
-        if "B" in self.selective:
-            maps["W_B"] = ((rows, width, width), SELECTIVE_SCALE / width)
-        if "C" in self.selective:
-            maps["W_C"] = ((width, rows, width), SELECTIVE_SCALE / math.sqrt(width * rows))
-        return maps
+        """Of those that follow the input."""
+        maps = self.input_maps(width, rows) if "B" in self.selective else {}
+        return maps | self.output_maps(width, rows) if "C" in self.selective else maps
+
+
+@dataclass(frozen=True)
+class Full(Selective):
+    """The paper's form: W_B maps u_k to every entry of B_k, W_C to every entry of C_k."""
+
+    def input_maps(self, width, rows):
+        """W_B[p, i, j], where j is the entry of u_k that selects."""
+        return {"W_B": ((rows, width, width), SELECTIVE_SCALE / width)}
+
+    def output_maps(self, width, rows):
+        """W_C[h, p, j], likewise."""
+        return {"W_C": ((width, rows, width), SELECTIVE_SCALE / math.sqrt(width * rows))}
 
     def select_input(self, parameters, u):
         """A quadratic form in u_k."""
@@ -148,7 +162,7 @@ class Full(Form):
 
 
 @dataclass(frozen=True)
-class Factored(Form):
+class Factored(Selective):
     """W_B and W_C of limited rank R: cost R·(H + P) a step instead of H²·P.
 
     W_B[u, u] = V3 ((V1 u) * (V2 u))           W_C[x, u] = U3 ((U1 x) * (U2 u))
@@ -161,34 +175,39 @@ class Factored(Form):
         if self.rank < 1:
             raise ValueError(f"Factored: rank={self.rank} must be at least 1")
 
-    def selective_maps(self, width, rows):
-        """Three factors each."""
+    def input_maps(self, width, rows):
+        """Three factors."""
+        R, H = self.rank, 1 / math.sqrt(width)
+        return {"V1": ((R, width), H), "V2": ((R, width), H), "V3": ((rows, R), SELECTIVE_SCALE / math.sqrt(R))}
+
+    def output_maps(self, width, rows):
+        """Three factors."""
         R, H, P = self.rank, 1 / math.sqrt(width), 1 / math.sqrt(rows)
-        last = SELECTIVE_SCALE / math.sqrt(R)
-        return {
-            "V1": ((R, width), H),
-            "V2": ((R, width), H),
-            "V3": ((rows, R), last),
-            "U1": ((R, rows), P),
-            "U2": ((R, width), H),
-            "U3": ((width, R), last),
-        }
+        return {"U1": ((R, rows), P), "U2": ((R, width), H), "U3": ((width, R), SELECTIVE_SCALE / math.sqrt(R))}
 
     def select_input(self, parameters, u):
         """V3 ((V1 u) * (V2 u))."""
+        if "B" not in self.selective:
+            return None
         V1, V2, V3 = (parameters[name] for name in ("V1", "V2", "V3"))
         return linear(V3, linear(V1, u) * linear(V2, u))
 
     def select_output(self, parameters, x, u):
         """U3 ((U1 x) * (U2 u))."""
+        if "C" not in self.selective:
+            return None
         U1, U2, U3 = (parameters[name] for name in ("U1", "U2", "U3"))
         return linear(U3, linear(U1, x) * linear(U2, u))
 
     def selected_matrices(self, parameters, u):
         """V3 diag(V2 u) V1 and U3 diag(U2 u) U1."""
-        V1, V2, V3, U1, U2, U3 = (parameters[name] for name in ("V1", "V2", "V3", "U1", "U2", "U3"))
-        W_B = jnp.einsum("pr,lr,ri->lpi", V3, u @ V2.T, V1)
-        W_C = jnp.einsum("hr,lr,rp->lhp", U3, u @ U2.T, U1)
+        W_B = W_C = None
+        if "B" in self.selective:
+            V1, V2, V3 = (parameters[name] for name in ("V1", "V2", "V3"))
+            W_B = jnp.einsum("pr,lr,ri->lpi", V3, u @ V2.T, V1)
+        if "C" in self.selective:
+            U1, U2, U3 = (parameters[name] for name in ("U1", "U2", "U3"))
+            W_C = jnp.einsum("hr,lr,rp->lhp", U3, u @ U2.T, U1)
         return W_B, W_C
 
 

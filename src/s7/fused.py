@@ -16,7 +16,7 @@ _DIRECT = {"static": 0, "diagonal": 1, "full": 2}
 
 def is_fused(transition: Transition, form: Form, length: int) -> bool:
     """Whether `length` steps of a layer with this transition and form are one native call."""
-    has_form = isinstance(form, Factored) or (isinstance(form, Full) and form.selective == "BC")
+    has_form = isinstance(form, Full | Factored) and form.selective == "BC"
     return isinstance(transition, Stable) and has_form and current_backend(length) == "native"
 
 

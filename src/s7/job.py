@@ -1,7 +1,7 @@
 """A task, a preset, a protocol, a seed: what the commands train, and what a run's folder remembers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,15 @@ from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
 from s7.model import S7Model
-from s7.presets import preset
+from s7.peers import ARCHITECTURES
+from s7.presets import otherwise, preset
 from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
 from s7.tasks import TASKS, Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
 from s7.training.folder import RunFolder
+from s7.training.pace import steps_within
 
-MODELS = ("s7",)
 SECTIONS = ("data", "model", "train")
 _FROM_DATA = ("encoder", "head")
 
@@ -28,7 +29,8 @@ _FROM_DATA = ("encoder", "head")
 class Job:
     """What is to be done; `settings` are the tables data, model and train over those of the preset.
 
-    With `test` off the test data are left alone: for trying settings.
+    With `test` off the test data are left alone: for trying settings. `variant` names what is special about the
+    settings, for reports.
     """
 
     task: str
@@ -38,11 +40,12 @@ class Job:
     seed: int = 0
     settings: Table = field(default_factory=dict)
     test: bool = True
+    variant: str = ""
 
     def __post_init__(self):
         kind = find_task(self.task)
-        if self.model not in MODELS:
-            raise ValueError(unknown("model", self.model, MODELS))
+        if self.model not in ARCHITECTURES:
+            raise ValueError(unknown("model", self.model, ARCHITECTURES))
         if self.protocol not in kind.protocols:
             raise ValueError(unknown("protocol", self.protocol, kind.protocols))
         for name in self.settings:
@@ -52,13 +55,12 @@ class Job:
 
     @property
     def tables(self) -> Table:
-        """The preset's tables with the settings over them. Depth and stages are two ways to say one thing."""
-        below = self._preset()
-        shape = {"depth", "stages"} & set(self.settings.get("model", {}))
-        if shape:
-            kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
-            below = below | {"model": kept}
-        return {name: {} for name in SECTIONS} | merge(below, self.settings)
+        """The preset's tables, what the model's architecture stands for over them, and the settings over all."""
+        architecture = ARCHITECTURES[self.model]
+        below = merge(self._preset(), {"model": architecture.model})
+        for name in (architecture.family, self.model):
+            below = _over(below, otherwise(self.task, name))
+        return {name: {} for name in SECTIONS} | _over(below, self.settings)
 
     def _preset(self) -> Table:
         """One's own task brings its own settings."""
@@ -104,9 +106,18 @@ class Job:
             if name not in _FROM_DATA or name in asked
         }
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
-        head |= {"test": self.test, "set": to_assignments(self.settings)}
+        head |= {"test": self.test, "variant": self.variant}
         sections = {"data": table_of(self.data()), "train": table_of(self.training())}
         return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
+
+    def changes(self, problem: Problem) -> list[str]:
+        """What is otherwise than preset and architecture have it, as `--set` would say it."""
+        mine, theirs = self.config(problem), replace(self, settings={}).config(problem)
+        differs = {
+            section: {name: value for name, value in mine[section].items() if value != theirs[section].get(name)}
+            for section in SECTIONS
+        }
+        return to_assignments(differs)
 
     @classmethod
     def of(cls, config: Table) -> "Job":
@@ -115,40 +126,65 @@ class Job:
             raise ValueError("this run was made by s7.train on arrays, not on a task; s7.load reads its model")
         settings = {name: dict(config.get(name, {})) for name in SECTIONS}
         model = settings["model"].pop("kind", "s7")
-        head = {name: config[name] for name in ("task", "preset", "protocol", "seed", "test") if name in config}
-        return cls(model=model, settings=settings, **head)
+        names = ("task", "preset", "protocol", "seed", "test", "variant")
+        return cls(model=model, settings=settings, **{name: config[name] for name in names if name in config})
 
     def run(
-        self, out: Path, data: DataFolder, *, resume: bool = False, watch: Watcher | None = None, say=print
+        self,
+        out: Path,
+        data: DataFolder,
+        *,
+        resume: bool = False,
+        minutes: float | None = None,
+        watch: Watcher | None = None,
+        say: Callable[[str], None] = print,
     ) -> Trained:
-        """Trains in a folder, from the start or from where it stands."""
+        """Trains in a folder, from the start or from where it stands; for as long as the settings say, or `minutes`."""
         missing = self.data().missing(data)
         if missing:
             raise FileNotFoundError(f"{self.task}: {missing}")
-        kind = find_task(self.task)
         folder = RunFolder(out)
         with folder.locked():
             problem = self.problem(data, say)
-            about = {
-                "task": self.task,
-                "title": kind.title,
-                "model": self.model,
-                "preset": self.preset,
-                "protocol": self.protocol,
-                "protocol_note": kind.protocols[self.protocol],
-                "baselines": dict(problem.baselines) if self.test else {},
-                "columns": list(problem.columns),
-            }
-            splits = {"train": problem.train, "valid": problem.valid}
-            if self.test:
-                splits["test"] = problem.test
-            watch = watch or Watcher()
-            model = self.new_model(problem)
-            train, varied = self.training(), problem.augmentation
-            run = Run.of(model, splits, problem.objective, train, self.seed, watch, about, varied)
+            if self._gaps(problem) == "not used":
+                say(f"{self.model} has no notion of time: the gaps between the events of {self.task} are not used")
+            job, run = self, self._prepared(problem, watch or Watcher())
+            if minutes is not None and not folder.is_begun:
+                steps = steps_within(60 * minutes, run.trainer)
+                say(f"{minutes:g} minutes are about {steps:,} batches, {steps / run.trainer.per_epoch:.2g} epochs")
+                job = replace(self, settings=merge(self.settings, {"train": {"steps": steps}}))
+                run = job._prepared(problem, watch or Watcher())
             if not folder.is_begun:
-                folder.write_config(self.config(problem))
+                folder.write_config(job.config(problem))
             return run.kept_in(folder, resume=resume)
+
+    def _prepared(self, problem: Problem, watch: Watcher) -> Run:
+        kind = find_task(self.task)
+        about = {
+            "task": self.task,
+            "title": kind.title,
+            "model": self.model,
+            "variant": self.variant,
+            "preset": self.preset,
+            "protocol": self.protocol,
+            "protocol_note": kind.protocols[self.protocol],
+            "set": self.changes(problem),
+            "gaps": self._gaps(problem),
+            "baselines": dict(problem.baselines) if self.test else {},
+            "columns": list(problem.columns),
+        }
+        splits = {"train": problem.train, "valid": problem.valid}
+        if self.test:
+            splits["test"] = problem.test
+        model = self.new_model(problem)
+        train, varied = self.training(), problem.augmentation
+        return Run.of(model, splits, problem.objective, train, self.seed, watch, about, varied)
+
+    def _gaps(self, problem: Problem) -> str:
+        """What becomes of the time between events."""
+        if problem.train.dt is None:
+            return "none"
+        return "used" if self.model_config(problem).reads_gaps else "not used"
 
 
 def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
@@ -158,6 +194,14 @@ def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
         others = {name: value for name, value in table.items() if name != "depth"}
         table = others | {"stages": [{"depth": table["depth"]}]}
     return build(ModelConfig, table, "model", given)
+
+
+def _over(below: Table, above: Table) -> Table:
+    """The tables, those above over those below. Depth and stages are two ways to say one thing."""
+    if {"depth", "stages"} & set(above.get("model", {})):
+        kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
+        below = below | {"model": kept}
+    return merge(below, above)
 
 
 def _changed(settings: Any, table: Any, where: str) -> Any:

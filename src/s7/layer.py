@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKeyArray
 
-from s7 import checks, fused
+from s7 import fused
 from s7.forms import Form, Full
 from s7.initial import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
+from s7.sequence_layer import SequenceLayer, seen_from_the_end
 from s7.transitions import Stable, Transition
 
 
@@ -35,7 +36,7 @@ class Matrices(NamedTuple):
     D: Float[Array, "L H H"]
 
 
-class S7Layer(eqx.Module):
+class S7Layer(SequenceLayer):
     """One S7 layer on one sequence; `jax.vmap` batches.
 
     With no options: `Stable(a=1, b=0.5)`, `Full`, a D_k that is a diagonal (the paper's is a matrix: D="full"), a
@@ -91,33 +92,6 @@ class S7Layer(eqx.Module):
         zeros = constant(0, self.state, self.dtype)
         return lax.complex(zeros, zeros) if self.transition.complex_state else zeros
 
-    def __call__(
-        self,
-        u: Float[ArrayLike, "L H"],
-        dt: Float[ArrayLike, " L"] | None = None,
-        mask: Bool[ArrayLike, " L"] | None = None,
-        state: Inexact[Array, " P"] | None = None,
-        *,
-        reset: Bool[ArrayLike, " L"] | None = None,
-    ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
-        """The outputs and the state after the last event.
-
-        Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
-        start a new sequence, so that several can be packed end to end.
-        """
-        return self.run(*self.admit(u, dt, mask, reset), state)
-
-    def step(
-        self,
-        u: Float[ArrayLike, " H"],
-        state: Inexact[Array, " P"],
-        dt: ArrayLike | None = None,
-    ) -> tuple[Float[Array, " H"], Inexact[Array, " P"]]:
-        """One event: its output and the state after it. The same numbers as a call over the sequence."""
-        gap = None if dt is None else jnp.asarray(dt, self.dtype)[None]
-        y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
-        return y[0], state
-
     def matrices(self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None) -> Matrices:
         """The layer's matrices at every event, with the gain folded into B and b: L·H·P numbers, to look at."""
         events, gaps, _, _ = self.admit(u, dt, None, None)
@@ -132,27 +106,6 @@ class S7Layer(eqx.Module):
         return Matrices(a, gain[:, :, None] * B, gain * b, C, D)
 
     # The parts of a call, for a block to put together in its own way.
-
-    def admit(self, u, dt, mask, reset) -> tuple[Array, Array | None, Array | None, Array | None]:
-        """The arguments as arrays of the layer's own type, checked, with nothing left in the padding."""
-        u = jnp.asarray(u, self.dtype)
-        if u.ndim != 2 or u.shape[1] != self.width:
-            raise ValueError(f"S7Layer: u has shape {u.shape}, expected (length, {self.width}); jax.vmap batches")
-        if u.shape[0] == 0:
-            raise ValueError("S7Layer: u has no events")
-        if dt is None and self.dt is not None:
-            dt = jnp.full(u.shape[0], self.dt, self.dtype)
-        dt = None if dt is None else jnp.asarray(dt, self.dtype)
-        mask, reset = (None if q is None else jnp.asarray(q, bool) for q in (mask, reset))
-        for name, q in (("dt", dt), ("mask", mask), ("reset", reset)):
-            if q is not None and q.shape != u.shape[:1]:
-                raise ValueError(f"S7Layer: {name} has shape {q.shape}, expected {u.shape[:1]} as u has")
-        u = checks.finite(u, "u", mask)
-        dt = None if dt is None else checks.gaps(dt, mask)
-        if mask is not None:
-            u = jnp.where(mask[:, None], u, 0)
-            dt = None if dt is None else jnp.where(mask, dt, 0)
-        return u, dt, mask, reset
 
     def run(
         self,
@@ -169,7 +122,7 @@ class S7Layer(eqx.Module):
             x, final = self.states(self.drive(u), dt, mask, reset, state, reverse=reverse)
             return self.output(x, u), final
         if reverse:
-            dt, reset = _seen_from_the_end(dt), _seen_from_the_end(reset)
+            dt, reset = seen_from_the_end(dt, mask, reset)
         initial = self.init_state() if state is None else state
         kind = self.transition, self.form, self.rates, self.maps
         return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)  # type: ignore[arg-type]
@@ -195,7 +148,7 @@ class S7Layer(eqx.Module):
         at its first event.
         """
         if reverse:
-            dt, reset = _seen_from_the_end(dt), _seen_from_the_end(reset)
+            dt, reset = seen_from_the_end(dt, mask, reset)
         a, gain = self.transition.discretize(self.rates, drive.w, dt)
         v = self._to_state(drive.input) * gain
         if mask is not None:
@@ -217,8 +170,3 @@ class S7Layer(eqx.Module):
         if not self.transition.complex_state:
             return rows
         return lax.complex(rows[:, : self.state], rows[:, self.state :])
-
-
-def _seen_from_the_end(before: Array | None) -> Array | None:
-    """What lies between an event and the one before, as what lies between it and the next."""
-    return None if before is None else jnp.concatenate([before[1:], jnp.zeros(1, before.dtype)])

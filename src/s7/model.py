@@ -317,8 +317,10 @@ class S7Model(eqx.Module):
         return Signal(values, dt, mask, rows=rows)
 
     def _gaps(self, dt, events: int, mask):
-        if dt is None:
-            return None if self.config.dt is None else jnp.full(events, self.config.dt, self._dtype)
+        if dt is None or self.config.gaps == "ignored":
+            if self.config.dt is None:
+                return None
+            dt = jnp.full(events, self.config.dt)
         dt = jnp.asarray(dt, self._dtype)
         if dt.shape != (events,):
             raise ValueError(f"dt has shape {dt.shape}, expected ({events},) as the inputs have")

@@ -161,11 +161,14 @@ class Step(Transition):
 
         Δ_k = softplus(w_k)        a_k = exp(Λ Δ_k dt_k)        g_k = (exp(Λ Δ_k) - 1) / Λ
 
-    Λ starts at the HiPPO-N spectrum and Δ log-uniform in `steps`. dt None means dt = 1; `selective=False` is S5.
+    Λ starts at the HiPPO-N spectrum and Δ log-uniform in `steps`. dt None means dt = 1. With `held` the input is held
+    over the gap, g_k = (exp(Λ Δ_k dt_k) - 1) / Λ: `selective=False, held=True` is S5, which sees samples of a signal;
+    `selective=False` is EventSSM, where an event enters whole after any gap.
     """
 
     complex_state: ClassVar[bool] = True
     steps: tuple[float, float] = (0.001, 0.1)
+    held: bool = False
 
     def __post_init__(self):
         low, high = self.steps
@@ -183,14 +186,14 @@ class Step(Transition):
         }
 
     def discretize(self, parameters, w, dt):
-        """Zero-order hold for the input; the gap scales the decay only, as in EventSSM."""
+        """Zero-order hold for the input, over one unit of time or over the gap."""
         # The floor keeps the spectrum off zero, where the gain's formula would divide by it.
         decay = jnp.maximum(jnp.exp(parameters["decay"]), 1e-4)
         size = jax.nn.softplus(w)
         spectrum = jax.lax.complex(-decay, parameters["omega"])
         unit = _rotation(size * decay, size * parameters["omega"], jnp.ones((), w.dtype))
         a = unit if dt is None else _rotation(size * decay, size * parameters["omega"], dt)
-        return a, (unit - 1) / spectrum
+        return a, ((a if self.held else unit) - 1) / spectrum
 
 
 @dataclass(frozen=True)

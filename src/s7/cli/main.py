@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-COMMANDS = ("tasks", "data", "train", "eval", "report", "bench")
+COMMANDS = ("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench")
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,8 +53,8 @@ def _run(command, options) -> int:
     except (ValueError, OSError, ArithmeticError, ModuleNotFoundError) as error:
         print(f"s7 {options.command}: {_one_line(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"s7 {options.command}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"s7 {options.command}: {str(error) or 'interrupted'}", file=sys.stderr)
         return 130
 
 

@@ -26,6 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change settings, such as model.width=32 train.epochs=6",
     )
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="train for about so long: the pace is measured, then epochs follow"
+    )
+    parser.add_argument("--variant", default="", metavar="NAME", help="what is special about this run, for reports")
     parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
 
@@ -41,8 +45,10 @@ def run(options: argparse.Namespace) -> int:
     from s7.training.machine import keep_compiled_code, keep_freed_memory
 
     settings = from_assignments(options.set)
+    if options.minutes is not None and not options.minutes > 0:
+        raise ValueError(f"--minutes {options.minutes:g}: a training takes more than no time; try --minutes 3")
     who = (options.task, options.model, options.preset, options.protocol, options.seed)
-    job = Job(*who, settings=settings, test=not options.no_test)
+    job = Job(*who, settings=settings, test=not options.no_test, variant=options.variant)
     job.check()
     name = job.task.replace(":", ".")  # which no path may have on some systems
     out = options.out or Path("runs") / f"{name}-{job.model}-{job.preset}-{job.protocol}-{job.seed}"
@@ -60,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
 
         screen.say(f"protocol paper: {find_task(job.task).protocols['paper']}")
     try:
-        trained = job.run(out, DataFolder(options.data), resume=options.resume, watch=screen, say=screen.say)
+        how = {"resume": options.resume, "minutes": options.minutes, "watch": screen, "say": screen.say}
+        trained = job.run(out, DataFolder(options.data), **how)
     except Interrupted:
         print(f"s7 train: stopped; go on with: s7 train {job.task} --out {out} --resume", file=sys.stderr)
         return 130

@@ -26,7 +26,8 @@ def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     differs = {field: len({getattr(kind, field) for kind in kinds}) > 1 for field in kinds[0]._fields}
     names = []
     for kind in kinds:
-        told = [getattr(kind, field) for field in ("model", "preset", "protocol") if field == "model" or differs[field]]
+        fields = ("model", "variant", "preset", "protocol")
+        told = [getattr(kind, field) for field in fields if field == "model" or differs[field]]
         names.append(", ".join(part for part in told if part) or "run")
     return names
 

@@ -96,7 +96,7 @@ def _views(model: s7.S7Model, inputs: Array, dt: Array | None, picks: tuple[Arra
         u = signal.values
         if block.config.norm_place == "before":
             u = block.norm.prepare(u, signal.mask, None)[0](u)
-        layers = [block.layer] if block.backward is None else [block.layer, block.backward]
+        layers = [layer for layer in (block.layer, block.backward) if isinstance(layer, S7Layer)]
         views.append([_view(layer, u, signal, pick, reverse=n == 1) for n, layer in enumerate(layers)])
         signal, _, _ = block(signal)
     return views

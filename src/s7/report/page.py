@@ -156,6 +156,8 @@ def _dynamics(run: Run, prefix: str) -> dict[str, list[Safe]]:
     models = models_of(run)
     if models.best is None:
         return {"memory": [paragraph(f"Not shown: {models.problem}.")]}
+    if models.best.config.layer is not None:  # only S7 and what is made of its parts can be looked into
+        return {}
     example = one_sequence(models.best, run.examples[0])
     try:
         after = look(models.best, example)

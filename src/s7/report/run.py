@@ -44,6 +44,7 @@ class Group(NamedTuple):
     model: str
     preset: str
     protocol: str
+    variant: str
 
 
 @dataclass(frozen=True)

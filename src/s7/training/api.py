@@ -170,6 +170,8 @@ class Run(Watcher):
             "seed": trainer.seed,
             "parameters": int(trainer.state.trained.size),
             "epochs": at.epoch,
+            "steps": at.step,
+            "steps_per_epoch": trainer.per_epoch,
             "best_epoch": at.best_epoch,
             "seconds": round(at.seconds, 2),
             "steps_per_second": round(at.step / at.seconds, 3),

@@ -9,6 +9,7 @@ from s7.data.batching import Batching, Buckets, Packing
 class TrainConfig:
     """Settings of training.
 
+    `steps`, where given, is the number of batches to train on, whatever the epochs: training may end within one.
     `rate` and `decay` are those of every parameter, unless a group has its own (see optimizer.py). `warm_up` is the
     part of all steps in which the rates rise. `accumulate` batches make one step of the optimizer. `shapes` bounds the
     lengths that batches are padded to; `pack` packs sequences into rows of that many events instead (0: as many as the
@@ -16,6 +17,7 @@ class TrainConfig:
     """
 
     epochs: int = 20
+    steps: int | None = None
     batch: int = 16
     accumulate: int = 1
     rate: float = 2e-3
@@ -34,6 +36,8 @@ class TrainConfig:
         for name, least in (("epochs", 1), ("batch", 1), ("accumulate", 1), ("shapes", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"steps={self.steps} must be at least 1")
         for name in (
             "rate",
             "ssm_rate",
@@ -51,6 +55,10 @@ class TrainConfig:
             raise ValueError(f"warm_up={self.warm_up} is a part of all steps, from 0 to 1")
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
+
+    def batches(self, per_epoch: int) -> int:
+        """How many batches are trained on in all, of so many in an epoch."""
+        return self.epochs * per_epoch if self.steps is None else self.steps
 
     @property
     def rates(self) -> dict[str, float]:

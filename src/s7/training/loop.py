@@ -4,6 +4,7 @@ Everything random is a function of the seed and of the position, so a run that w
 checkpoint gives the numbers, to the last bit, that it would have given.
 """
 
+import math
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class Pending(NamedTuple):
 
 @dataclass
 class Trainer:
-    """A model in training. `state` and `position` are all that changes."""
+    """A model in training. `state` and `position` are all that changes. `per_epoch` batches make an epoch."""
 
     objective: Objective
     loader: Loader
@@ -91,6 +92,7 @@ class Trainer:
     state: TrainState
     position: Position
     best_model: Any
+    per_epoch: int
 
     @classmethod
     def start(
@@ -106,10 +108,12 @@ class Trainer:
         """At the beginning."""
         loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation)
         anatomy, trained, carried = dissect(model)
-        optimizer = AdamW.of(config, anatomy, config.epochs * len(loader.plans(0)))
+        per_epoch = len(loader.plans(0))
+        optimizer = AdamW.of(config, anatomy, config.batches(per_epoch))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         steps = Steps(anatomy, objective, optimizer)
-        return cls(objective, loader, valid, config, seed, optimizer, anatomy, steps, state, Position(), model)
+        parts = objective, loader, valid, config, seed, optimizer, anatomy, steps
+        return cls(*parts, state, Position(), model, per_epoch)
 
     @property
     def batching(self) -> Batching:
@@ -124,6 +128,12 @@ class Trainer:
         return self.anatomy.model(trained, {name: jnp.array(q) for name, q in self.state.carried.items()})
 
     @property
+    def is_done(self) -> bool:
+        """Whether all that was asked for is trained."""
+        steps = self.config.steps
+        return self.position.epoch >= self.config.epochs if steps is None else self.position.step >= steps
+
+    @property
     def rate(self) -> float:
         """The rate of most parameters at the last step."""
         step = max(0, self.position.step // self.config.accumulate - 1)
@@ -132,12 +142,14 @@ class Trainer:
     def run(self, watcher: Watcher) -> None:
         """From where it stands to the end."""
         watcher.begin(self)
-        while self.position.epoch < self.config.epochs:
+        while not self.is_done:
             self._epoch(watcher)
 
     def _epoch(self, watcher: Watcher) -> None:
         at = self.position
         plans = self.loader.plans(at.epoch)
+        if self.config.steps is not None:
+            plans = plans[: self.config.steps - (at.step - at.batch)]
         key = jax.random.key(self.seed)
         began, waited, first = time.perf_counter(), 0.0, at.batch
         seconds, saved = at.seconds, time.perf_counter()
@@ -222,10 +234,11 @@ class Trainer:
         done = (len(plans) if epoch_done else at.batch) - first
         pace = done / spent if spent > 0 else 0.0
         overall = at.step / at.seconds if at.seconds > 0 else pace
-        left = max(0, self.config.epochs * len(plans) - at.step) / overall if overall > 0 else float("inf")
+        left = max(0, self.config.batches(len(plans)) - at.step) / overall if overall > 0 else float("inf")
         loss = at.sums.get("loss", 0.0) / at.count if at.count else float("nan")
         if epoch_done:
             loss = at.history[-1]["train"]["loss"]
         valid = at.history[-1]["valid"] if at.history else {}
         waiting = waited / spent if spent > 0 else 0.0
-        return Progress(at, self.config.epochs, len(plans), loss, valid, pace, left, waiting, epoch_done)
+        epochs = self.config.batches(self.per_epoch) / self.per_epoch
+        return Progress(at, math.ceil(epochs), len(plans), loss, valid, pace, left, waiting, epoch_done)

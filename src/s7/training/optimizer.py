@@ -1,6 +1,6 @@
 """AdamW in three groups: what sets the dynamics, what makes them selective, and the rest.
 
-    ssm         w, ω, decay, B, b         the state's own: rates and input, as S5 groups them
+    ssm         w, ω, decay, B, b         the state's own: rates and input, as S5 groups them; those of S4D and Mamba
     selective   W_w, W_B, W_C, W_D, factors of them
     rest        encoder, C, D, gate, norms, head
 
@@ -25,6 +25,7 @@ from s7.training.parameters import Anatomy
 
 SSM = frozenset(["w", "omega", "decay", "B", "b"])
 SELECTIVE = frozenset(["W_w", "W_B", "W_C", "W_D", "V1", "V2", "V3", "U1", "U2", "U3"])
+PEERS = frozenset(["A_log", "decay", "omega", "log_step"])
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -122,4 +123,6 @@ def group(name: str) -> str:
             return "ssm"
         if parts[-1] in SELECTIVE:
             return "selective"
+    if "parameters" in parts and parts[-1] in PEERS:
+        return "ssm"
     return "rest"

@@ -1,0 +1,104 @@
+"""s7 compare: several models on one task, the same data and the same budget.
+
+Each run is a process of its own: one that fails does not stop the others. Called again, the command goes on where it
+was, and tries again what failed.
+"""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options."""
+    parser.add_argument("task", help="what to train on; s7 tasks lists them")
+    parser.add_argument(
+        "--models", required=True, metavar="A,B,…", help="such as s7,s5,lstm; an unknown name lists all"
+    )
+    add_common(parser)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Options of all commands that make several runs."""
+    parser.add_argument(
+        "--seeds", type=int, default=3, metavar="N", help="runs of each, with seeds 0 to N - 1 (default 3)"
+    )
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--epochs", type=int, metavar="N", help="train each for so many epochs (else as the preset says)"
+    )
+    budget.add_argument("--minutes", type=float, metavar="M", help="train each for about so many minutes")
+    parser.add_argument("--preset", default="ours", help="settings: ours (default) or the paper's")
+    parser.add_argument("--protocol", default="strict", help="how data are split and judged: strict (default) or paper")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs are kept (default below runs/)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="runs at a time, each on its share of the cores"
+    )
+    parser.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="settings of all runs, as in s7 train",
+    )
+    parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs what is not done, then shows how all did."""
+    from s7.contest import Contest, Entrant
+    from s7.contest.contest import Rules
+
+    models = [name.strip() for name in options.models.split(",") if name.strip()]
+    if not models:
+        raise ValueError("--models: names none; try --models s7,s5,lstm")
+    contest = Contest(
+        Rules(**rules_of(options)),
+        tuple(Entrant(name) for name in models),
+        options.seeds,
+        options.out or Path("runs") / f"compare-{options.task.replace(':', '.')}",
+    )
+    return hold(contest, options, lambda tally: tally.table())
+
+
+def rules_of(options: argparse.Namespace) -> dict:
+    """What is the same for all runs."""
+    settings = [*options.set] + ([f"train.epochs={options.epochs}"] if options.epochs is not None else [])
+    shared = {name: getattr(options, name) for name in ("task", "preset", "protocol", "minutes")}
+    return shared | {"set": tuple(settings), "test": not options.no_test}
+
+
+def hold(contest, options: argparse.Namespace, shown) -> int:
+    """Makes the runs and writes the table, for people or machines, and the page; 1 if a run failed."""
+    import json
+
+    from s7.cli.heats import listener_for
+    from s7.contest import Tally
+    from s7.contest.running import Runner
+    from s7.data.folder import DataFolder
+    from s7.files import write_atomically
+    from s7.report import write
+
+    contest.check()
+    missing = contest.job(contest.entrants[0], 0).data().missing(DataFolder(options.data))
+    if missing:
+        raise FileNotFoundError(f"{options.task}: {missing}")
+    contest.open()
+    listener = listener_for(options.json)
+    try:
+        failures = Runner(contest, options.data, options.jobs, listener).run()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"what is done is kept in {contest.out}; the same command goes on") from None
+    tally = Tally.of(contest, failures)
+    write_atomically(contest.out / "comparison.json", json.dumps(tally.table_of(), indent=1).encode())
+    print(json.dumps(tally.table_of()) if options.json else f"\n{shown(tally)}")
+    begun = [heat.folder.path for heat in contest.heats() if heat.folder.is_begun]
+    try:
+        page = write(begun, contest.out / "report.html") if begun else None
+    except ValueError as error:  # matplotlib is an extra
+        listener.say(f"no page: {error}")
+    else:
+        if page is not None:
+            listener.say(f"page: {page}")
+    return 1 if failures else 0

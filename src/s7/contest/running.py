@@ -1,0 +1,129 @@
+"""Each run in a process of its own: none can spoil another, and the peak of memory is its own."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from s7.contest.contest import Contest, Heat
+
+LOG = "log.txt"
+
+
+class Listener:
+    """Hears how the runs go. This one says nothing; override what is of interest."""
+
+    def begin(self, heat: Heat, number: int, total: int) -> None:
+        """A run starts."""
+
+    def epoch(self, heat: Heat, line: dict[str, Any]) -> None:
+        """A run has done an epoch."""
+
+    def end(self, heat: Heat, failure: str | None) -> None:
+        """A run came to its end, or did not."""
+
+
+@dataclass
+class Runner:
+    """Makes the runs of a contest that are not done, `jobs` at a time, each on its share of the cores."""
+
+    contest: Contest
+    data: Path | None = None
+    jobs: int = 1
+    listener: Listener = field(default_factory=Listener)
+    program: tuple[str, ...] = (sys.executable, "-m", "s7.cli")
+
+    def __post_init__(self):
+        if self.jobs < 1:
+            raise ValueError(f"--jobs {self.jobs}: must be at least 1")
+        self._stopped = threading.Event()
+
+    def run(self) -> dict[str, str]:
+        """What went wrong, by the name of the folder. A run that fails does not keep the others from theirs."""
+        heats = [heat for heat in self.contest.heats() if not heat.folder.is_finished]
+        shares = list(_shares(self.jobs))
+        failures: dict[str, str] = {}
+
+        def one(number: int, heat: Heat) -> None:
+            if self._stopped.is_set():
+                return
+            cores = shares.pop()
+            try:
+                self.listener.begin(heat, number, len(heats))
+                failure = self._one(heat, cores)
+                if failure:
+                    failures[heat.folder.path.name] = failure
+                if not self._stopped.is_set():
+                    self.listener.end(heat, failure)
+            finally:
+                shares.append(cores)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            waiting = [pool.submit(one, number, heat) for number, heat in enumerate(heats, 1)]
+            try:
+                for future in waiting:
+                    future.result()
+            except KeyboardInterrupt:
+                # The interrupt reached the runs too: they save what they have and end.
+                self._stopped.set()
+                raise
+        return failures
+
+    def _one(self, heat: Heat, cores: Sequence[int]) -> str | None:
+        """Runs; None if it came to its end, otherwise what is known about why not."""
+        heat.folder.path.mkdir(parents=True, exist_ok=True)
+        log = heat.folder.path / LOG
+        with (
+            log.open("wb") as errors,
+            subprocess.Popen(
+                [*self.program, *self.contest.command(heat, self.data)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=os.environ | _threads(cores),
+                preexec_fn=_on(cores),
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for text in process.stdout:
+                line = _parsed(text)
+                if line is not None and "valid" in line and "best" in line:
+                    self.listener.epoch(heat, line)
+            status = process.wait()
+        if heat.folder.is_finished:
+            return None
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        if said:
+            return said[-1]
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _shares(jobs: int) -> list[list[int]]:
+    """The cores that this process may use, dealt out."""
+    if not hasattr(os, "sched_getaffinity"):
+        return [[] for _ in range(jobs)]
+    cores = sorted(os.sched_getaffinity(0))
+    if jobs > len(cores):
+        raise ValueError(f"--jobs {jobs}: there are {len(cores)} cores; a run needs one of its own")
+    return [cores[n::jobs] for n in range(jobs)]
+
+
+def _threads(cores: Sequence[int]) -> dict[str, str]:
+    return {"S7_THREADS": str(len(cores))} if cores and "S7_THREADS" not in os.environ else {}
+
+
+def _on(cores: Sequence[int]) -> Callable[[], None] | None:
+    return (lambda: os.sched_setaffinity(0, cores)) if cores else None
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

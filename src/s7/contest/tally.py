@@ -1,0 +1,174 @@
+"""What came out: for each entrant the mean over its seeds, what it cost, and how sure a difference is."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean, stdev
+from typing import Any
+
+from s7.contest.contest import Contest, Entrant
+from s7.report.words import amount, name_of, spread
+
+# A difference counts as more than noise from so many standard errors on.
+SURE = 2.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """One entrant's runs that are finished. `test` is empty where the test data were left alone."""
+
+    name: str
+    model: str
+    variant: str
+    valid: list[float]
+    test: list[float]
+    failures: list[str]
+    parameters: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+    steps_per_second: float | None = None
+    peak_memory_mb: float | None = None
+    gaps: str = ""
+
+    @property
+    def judged(self) -> list[float]:
+        """What it is judged by: the test set, or the validation set where there is nothing else."""
+        return self.test or self.valid
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The scores of a contest, in the order of its entrants."""
+
+    task: str
+    protocol: str
+    metric: str
+    better: str
+    scores: tuple[Score, ...]
+    baselines: dict[str, dict[str, float]]
+
+    @classmethod
+    def of(cls, contest: Contest, failures: dict[str, str]) -> "Tally":
+        """From the folders of its runs."""
+        results: dict[str, list[dict[str, Any]]] = {entrant.name: [] for entrant in contest.entrants}
+        failed: dict[str, list[str]] = {entrant.name: [] for entrant in contest.entrants}
+        for heat in contest.heats():
+            if heat.folder.is_finished:
+                results[heat.entrant.name].append(heat.folder.read_result())
+            elif heat.folder.path.name in failures:
+                failed[heat.entrant.name].append(f"seed {heat.seed}: {failures[heat.folder.path.name]}")
+        done = [result for of_one in results.values() for result in of_one]
+        metric = str(done[0]["metric"]) if done else ""
+        scores = [_score(entrant, results[entrant.name], failed[entrant.name], metric) for entrant in contest.entrants]
+        better = str(done[0]["better"]) if done else "min"
+        baselines = dict(done[0]["baselines"]) if done else {}
+        return cls(contest.rules.task, contest.rules.protocol, metric, better, tuple(scores), baselines)
+
+    @property
+    def split(self) -> str:
+        """Where the numbers are from."""
+        return "test" if any(score.test for score in self.scores) else "validation"
+
+    def ranked(self) -> list[Score]:
+        """The best first, those without a result last."""
+        sign = 1 if self.better == "min" else -1
+        return sorted(self.scores, key=lambda score: sign * fmean(score.judged) if score.judged else math.inf)
+
+    def table(self) -> str:
+        """For people: the best first, what costs what, and what takes no model."""
+        heads = ["model", f"{self.split} {name_of(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
+        rows = [[*heads, "steps/s", "memory"]]
+        for score in self.ranked():
+            costs = [score.epochs, score.minutes, score.steps_per_second]
+            told = ["–" if q is None else f"{q:.3g}" for q in costs]
+            size = "–" if score.parameters is None else f"{score.parameters:,}"
+            memory = "–" if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
+            value = spread(self.metric, score.judged) if score.judged else "no result"
+            rows.append([score.name, value, str(len(score.judged)), size, *told, memory])
+        for name, values in self.baselines.items():
+            rows.append([name, amount(self.metric, values.get(self.metric)), *["–"] * 6])
+        return "\n".join([*aligned(rows), *self.notes()])
+
+    def ablation(self) -> str:
+        """For people: each entrant beside the first, and whether it differs by more than the seeds do."""
+        first = self.scores[0]
+        rows = [
+            ["variant", f"{self.split} {name_of(self.metric)}", "seeds", "difference", "beyond noise", "parameters"]
+        ]
+        for score in self.scores:
+            value = spread(self.metric, score.judged) if score.judged else "no result"
+            size = "–" if score.parameters is None else f"{score.parameters:,}"
+            rows.append([score.name, value, str(len(score.judged)), *self._difference(score, first), size])
+        told = f"difference: to {first.name}; beyond noise: more than {SURE:g} standard errors, of both means"
+        return "\n".join([*aligned(rows), *self.notes(), told])
+
+    def _difference(self, score: Score, first: Score) -> list[str]:
+        found = difference(score.judged, first.judged)
+        if score is first or found is None:
+            return ["", ""]
+        by, errors = found
+        worse = (by > 0) == (self.better == "min")
+        sure = "–" if errors is None else ("worse" if worse else "better") if errors > SURE else "no"
+        return [f"{'+' if by > 0 else '−'}{amount(self.metric, abs(by))}", sure]
+
+    def notes(self) -> list[str]:
+        """What a reader of the table must know."""
+        notes = [f"{score.name}: {failure}" for score in self.scores for failure in score.failures]
+        blind = [score.name for score in self.scores if score.gaps == "not used"]
+        if blind:
+            notes.append(f"no notion of time, so the gaps between events are not used: {', '.join(blind)}")
+        return notes
+
+    def table_of(self) -> dict[str, Any]:
+        """For machines."""
+        first = self.scores[0]
+        rows = []
+        for score in self.scores:
+            found = None if score is first else difference(score.judged, first.judged)
+            means = {f"{split}_mean": fmean(values) if values else None for split, values in _splits(score)}
+            spreads = {f"{split}_std": stdev(values) if len(values) > 1 else None for split, values in _splits(score)}
+            beyond = None if found is None or found[1] is None else found[1] > SURE
+            told = {"difference": None if found is None else found[0], "beyond_noise": beyond}
+            rows.append(asdict(score) | means | spreads | told)
+        head = {"task": self.task, "protocol": self.protocol, "metric": self.metric, "better": self.better}
+        return head | {"compared_with": first.name, "scores": rows, "baselines": self.baselines}
+
+
+def difference(mine: list[float], theirs: list[float]) -> tuple[float, float | None] | None:
+    """How much the means differ, and how many standard errors of that difference it is (None: too few runs)."""
+    if not mine or not theirs:
+        return None
+    by = fmean(mine) - fmean(theirs)
+    if len(mine) < 2 or len(theirs) < 2:
+        return by, None
+    error = math.sqrt(stdev(mine) ** 2 / len(mine) + stdev(theirs) ** 2 / len(theirs))
+    return by, abs(by) / error if error > 0 else (math.inf if by else 0.0)
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Rows of text in columns, the first to the left, the others to the right."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *rest]).rstrip())
+    return lines
+
+
+def _splits(score: Score) -> list[tuple[str, list[float]]]:
+    return [("valid", score.valid), ("test", score.test)]
+
+
+def _score(entrant: Entrant, results: list[dict[str, Any]], failures: list[str], metric: str) -> Score:
+    valid, test = ([r[split][metric] for r in results if metric in r[split]] for split in ("valid", "test"))
+    score = Score(entrant.name, entrant.model, entrant.variant, valid, test, failures)
+    if not results:
+        return score
+    return replace(
+        score,
+        parameters=results[0]["parameters"],
+        epochs=fmean(r["steps"] / r["steps_per_epoch"] for r in results),
+        minutes=fmean(r["seconds"] / 60 for r in results),
+        steps_per_second=fmean(r["steps_per_second"] for r in results),
+        peak_memory_mb=max(r["peak_memory_mb"] for r in results),
+        gaps=results[0]["gaps"],
+    )

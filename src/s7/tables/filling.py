@@ -1,0 +1,147 @@
+"""The paper's tables, filled in: printed, here under `paper`, here under `strict`."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from s7.settings import unknown
+from s7.tables import hyperparameters
+from s7.tables.printed import TABLES, Line, Table, value
+from s7.tables.results import STEPS, Group, Result, choose
+from s7.tables.sheet import Sheet
+
+PROTOCOLS = ("paper", "strict")
+NO_MODEL, NOT_RUN, NO_DATA = "no such model here", "not run here", "not run here: no data"
+AVERAGE = "average"
+BY_STEPS = f"trained for a time or a number of batches ({STEPS}), not the preset's epochs"
+
+HasData = Callable[[str], bool]
+
+
+def names() -> list[str]:
+    """Of all tables."""
+    return [*(table.name for table in TABLES), hyperparameters.NAME]
+
+
+def sheets(wanted: Sequence[str], results: Sequence[Result], has_data: HasData) -> list[Sheet]:
+    """The tables of these names, or in which these tasks are; all of them if none is named."""
+    chosen = set(names()) if not wanted else {name for word in wanted for name in _meant(word)}
+    filled = [_filled(table, results, has_data) for table in TABLES if table.name in chosen]
+    return filled + ([hyperparameters.sheet()] if hyperparameters.NAME in chosen else [])
+
+
+def _meant(word: str) -> list[str]:
+    if word in names():
+        return [word]
+    found = [table.name for table in TABLES if word in table.tasks]
+    if not found:
+        tasks = dict.fromkeys(task for table in TABLES for task in table.tasks)
+        raise ValueError(unknown("table", word, dict.fromkeys([*names(), *tasks])))
+    return found + ([hyperparameters.NAME] if word in hyperparameters.PRINTED else [])
+
+
+def _filled(table: Table, results: Sequence[Result], has_data: HasData) -> Sheet:
+    filling = _Filling(table, [result for result in results if table.metric in result.test], has_data)
+    several = len(table.tasks) > 1
+    rows, records = [], []
+    for task, line, printed in _printed(table):
+        here = [filling.cell(line, task, protocol) for protocol in PROTOCOLS]
+        labels = [task, line.name] if several else [line.name]
+        counted = f" = {line.counted} here" if line.counted else ""
+        rows.append([*labels, printed + counted, *(text for text, _ in here)])
+        about: dict[str, Any] = {"table": table.name, "task": task, "name": line.name, "model": line.model}
+        about |= {"metric": table.metric, "scale": table.unit.scale, "printed": printed, "value": value(printed)}
+        about |= {"counted": float(line.counted)} if line.counted else {}
+        records.append(about | {protocol: record for protocol, (_, record) in zip(PROTOCOLS, here, strict=True)})
+    unit = f", {table.unit.name}" if table.unit.name else ""
+    heads = [*(["task"] if several else []), table.varied, "printed", *(f"here, {name}" for name in PROTOCOLS)]
+    footnotes = tuple(f"[{number}] {text}." for text, number in filling.footnotes.items())
+    return Sheet(table.name, table.title + unit, heads, rows, (*footnotes, *table.notes), records)
+
+
+def _printed(table: Table) -> Iterable[tuple[str, Line, str]]:
+    """(task, line, what is printed), task by task, and the averages last."""
+    for place, task in enumerate(table.tasks):
+        yield from ((task, line, line.printed[place]) for line in table.lines if line.printed[place])
+    yield from ((AVERAGE, line, line.average) for line in table.lines if line.average)
+
+
+@dataclass
+class _Filling:
+    """Finds the runs behind each cell, and numbers the footnotes as they come."""
+
+    table: Table
+    results: list[Result]
+    has_data: HasData
+    footnotes: dict[str, int] = field(default_factory=dict)
+
+    def cell(self, line: Line, task: str, protocol: str) -> tuple[str, dict[str, Any]]:
+        """For people, and for machines."""
+        if line.model is None:
+            return NO_MODEL, {"missing": NO_MODEL}
+        if task == AVERAGE:
+            return self._average(line, protocol)
+        group = self._group(line, task, protocol)
+        if group is None:
+            why = NOT_RUN if self.has_data(task) else NO_DATA
+            return why, {"missing": why}
+        values = self._values(group)
+        first = group.first
+        about = f"{_runs(len(values))}, {_short(first.parameters)}" if first.parameters else _runs(len(values))
+        record: dict[str, Any] = {"mean": statistics.mean(values), "std": _deviation(values)}
+        record |= {"seeds": [run.seed for run in group.runs], "parameters": first.parameters, "preset": first.preset}
+        record |= {"variant": first.variant, "set": list(first.settings)}
+        record |= {"files": [str(run.path) for run in group.runs]}
+        return f"{spread(values)} ({about}){self._footnote(first)}", record
+
+    def _group(self, line: Line, task: str, protocol: str) -> Group | None:
+        wanted = (task, line.model, protocol)
+        return choose(self.results, lambda r: (r.task, r.model, r.protocol) == wanted, line.variants)
+
+    def _values(self, group: Group) -> list[float]:
+        return [self.table.unit.scale * number for number in group.values(self.table.metric)]
+
+    def _average(self, line: Line, protocol: str) -> tuple[str, dict[str, Any]]:
+        found = [self._group(line, task, protocol) for task in self.table.tasks]
+        whole = [statistics.mean(self._values(group)) for group in found if group is not None]
+        if len(whole) < len(found):
+            return NOT_RUN, {"missing": NOT_RUN}
+        return spread([statistics.mean(whole)]), {"mean": statistics.mean(whole)}
+
+    def _footnote(self, first: Result) -> str:
+        """The mark of what a run has other than its model's preset `ours`."""
+        preset = [] if first.preset == "ours" else [f"preset {first.preset}"]
+        told = ", ".join([*preset, *(BY_STEPS if setting == STEPS else setting for setting in first.settings)])
+        if not told:
+            return ""
+        return f" [{self.footnotes.setdefault(told, len(self.footnotes) + 1)}]"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation (of n - 1), to two digits of the latter; a single value to four digits."""
+    mean, deviation = statistics.mean(values), _deviation(values)
+    if deviation is None:
+        return f"{mean:.4g}"
+    if deviation == 0:
+        return f"{mean:.4g} ± 0"
+    digits = max(0, 1 - math.floor(math.log10(deviation)))
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _short(parameters: int) -> str:
+    """As the paper writes them: 2.3k, 176k, 4.1M."""
+    if parameters < 1000:
+        return str(parameters)
+    if parameters < 999_500:
+        return f"{parameters / 1000:.{1 if parameters < 9950 else 0}f}k"
+    return f"{parameters / 1e6:.1f}M"

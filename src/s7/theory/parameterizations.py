@@ -1,0 +1,43 @@
+"""Other ways to write the rate r = -f(w) of a state that decays as exp(-r t), to compare `Stable` with.
+
+Each is put in front of `Plain`, which in asynchronous time makes a_k = exp((p - 1) dt_k) of its parameter p: with
+p = 1 - r the layer computes with the rate r, and its gradient is that of `Plain` times ∂p/∂w.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# exp(w) of more would overflow; the state it belongs to forgets at once anyway.
+_LARGEST = 50.0
+
+
+@dataclass(frozen=True)
+class Parameterization:
+    """A rate as a function of the raw parameter, and the raw parameter for a time constant τ = 1/r."""
+
+    name: str
+    rate: Callable[[jax.Array], jax.Array]
+    raw: Callable[[np.ndarray], np.ndarray]
+
+    def plain(self, w: jax.Array) -> jax.Array:
+        """The parameter of `Plain` that has the same rate."""
+        return 1 - self.rate(w)
+
+    def slope(self, w: np.ndarray) -> np.ndarray:
+        """f'(w) = -∂r/∂w."""
+        return -np.asarray(jax.vmap(jax.grad(self.rate))(jnp.asarray(w)))
+
+    def time(self, w: np.ndarray) -> np.ndarray:
+        """τ, infinite where the rate is zero, and of no meaning (negative) where the state grows."""
+        rate = np.asarray(self.rate(jnp.asarray(w)))
+        return np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate != 0)
+
+
+DIRECT = Parameterization("direct (Plain)", lambda w: 1 - w, lambda tau: 1 - 1 / tau)
+EXPONENTIAL = Parameterization("exp", lambda w: jnp.exp(jnp.minimum(w, _LARGEST)), lambda tau: -np.log(tau))
+SOFTPLUS = Parameterization("softplus", jax.nn.softplus, lambda tau: np.log(np.expm1(1 / tau)))
+RIVALS = (DIRECT, EXPONENTIAL, SOFTPLUS)
