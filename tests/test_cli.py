@@ -190,6 +190,44 @@ def test_without_a_test_the_test_data_are_left_alone(data, tmp_path, capsys, mon
     assert set(result["data_sha256"]) == {"train", "valid"}
 
 
+def test_models_side_by_side(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = ["--data", str(data), "--out", str(tmp_path / "out"), "--seeds", "1", "--set", *SMALL]
+    assert main(["compare", "walker2d", "--models", "s7,lstm", "--epochs", "1", *settings]) == 0
+    said = capsys.readouterr().out
+    assert "no notion of time, so the gaps between events are not used: lstm" in said
+    assert {line.split()[0] for line in said.splitlines() if "MB" in line} == {"s7", "lstm"}
+    record = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert [score["model"] for score in record["scores"]] == ["s7", "lstm"]
+    for score in record["scores"]:
+        result = json.loads((tmp_path / "out" / f"{score['model']}-0" / "result.json").read_text())
+        assert score["test"] == [result["test"]["mse"]]
+        assert "train.epochs=1" in result["set"]
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_so_many_minutes_are_so_many_batches(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("s7.job.steps_within", lambda seconds, trainer: round(seconds / 60))
+    out = tmp_path / "run"
+    settings = ["--data", str(data), "--out", str(out), "--model", "gru", "--set", *SMALL]
+    assert main(["train", "walker2d", "--minutes", "3", *settings]) == 0
+    result = json.loads((out / "result.json").read_text())
+    assert (result["steps"], result["model"], result["gaps"]) == (3, "gru", "not used")
+    assert "train.steps=3" in result["set"]
+    said = capsys.readouterr().out
+    assert "3 minutes are about 3 batches" in said
+    assert said.count("gru has no notion of time") == 1
+    assert main(["train", "walker2d", "--minutes", "0", *settings]) == 2
+
+
+def test_models_are_listed(capsys):
+    assert main(["models"]) == 0
+    assert "ode-lstm" in capsys.readouterr().out
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["model"] == "s7"
+
+
 def test_eval_gives_the_result_again(finished, data):
     status, out, _ = run("eval", finished[0], "--data", data, "--json")
     assert status == 0

@@ -140,19 +140,25 @@ def test_a_plan_that_is_none(contest, tmp_path):
 
 def test_the_command_of_a_run_is_its_job(contest, tmp_path):
     held = Contest(
-        Rules("walker2d", minutes=2.0, set=("train.batch=4",), test=False),
-        (Entrant(variant="B static", settings={"model": {"form": {"kind": "Factored", "selective": "C"}}}),),
+        Rules("walker2d", minutes=2.0, set=("train.batch=4", "model.form.rank=8"), test=False),
+        (Entrant(variant="half the rank", settings={"model": {"form": {"kind": "Factored", "rank": 4}}}),),
         1,
         tmp_path,
     )
     (heat,) = held.heats()
     words = held.command(heat, Path("data"))
     assert words[:2] == ["train", "walker2d"]
-    for option in ("--variant B static", "--minutes 2", "--no-test", "--data data", f"--out {tmp_path / 'B-static-0'}"):
+    for option in (
+        "--variant half the rank",
+        "--minutes 2",
+        "--no-test",
+        "--data data",
+        f"--out {tmp_path}/half-the-rank-0",
+    ):
         assert option in " ".join(words)
     given = words[words.index("--set") + 1 :]
-    assert given == ['model.form={kind = "Factored", selective = "C"}', "train.batch=4"]
-    assert held.job(heat.entrant, 0).tables["train"]["batch"] == 4
+    assert given == ["train.batch=4", 'model.form={kind = "Factored", rank = 4}']
+    assert held.job(heat.entrant, 0).tables["model"]["form"]["rank"] == 4
 
 
 def test_the_tally(contest):

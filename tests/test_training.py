@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import s7
-from s7.training import Diverged, Interrupted, MeanSquared, Watcher
-from s7.training.loop import Progress
+from s7.training import CrossEntropy, Diverged, Interrupted, MeanSquared, TrainConfig, Watcher, pace
+from s7.training.loop import Progress, Trainer
 
 SETTINGS = {"width": 4, "state": 3, "depth": 1, "form": s7.Factored(rank=2)}
 
@@ -110,6 +110,31 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step):
     assert again.result["test"] == whole[0].result["test"]
     for name in ("best.safetensors", "initial.safetensors", "examples.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (whole[1] / name).read_bytes()
+
+
+def test_training_can_end_within_an_epoch(whole, tmp_path):
+    arguments = (classifier(dropout=0.2), sums(), sums(8, 1))
+    # Of the epochs, 4 batches each, the first is as ever; the second ends after 2, with a validation and a rate near 0.
+    settings = {"epochs": 4, "steps": 6, "batch": 7, "rate": 0.05}
+    trained = s7.train(*arguments, **settings)
+    assert [(line["epoch"], line["step"]) for line in trained.history] == [(1, 4), (2, 6)]
+    assert (trained.result["epochs"], trained.result["steps"], trained.result["steps_per_epoch"]) == (2, 6, 4)
+    assert trained.history[-1]["rate"] < 0.2 * trained.history[0]["rate"]
+    with pytest.raises(Interrupted):
+        s7.train(*arguments, **settings, out=tmp_path / "run", watch=StopAt(5))
+    again = s7.train(*arguments, **settings, out=tmp_path / "run", resume=True)
+    assert [line["valid"] for line in again.history] == [line["valid"] for line in trained.history]
+
+
+def test_the_pace_is_measured(monkeypatch):
+    samples = s7.Samples.of(*sums())
+    trainer = Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(batch=7), 0)
+    before = np.array(trainer.state.trained)
+    # A step takes two seconds and a validation eight: an epoch of 4 batches sixteen.
+    ticks = iter([tick for seconds in 2 * (6 * [2] + 2 * [8]) for tick in (0, seconds)])
+    monkeypatch.setattr(pace.time, "perf_counter", lambda: next(ticks))
+    assert [pace.steps_within(seconds, trainer) for seconds in (32, 40)] == [8, 10]
+    assert np.array_equal(trainer.state.trained, before)
 
 
 @pytest.mark.parametrize("step", [2, 6])

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
             f"--out {options.out}: a folder; give the name of a file, such as {options.out / 'verify.html'}"
         )
     try:
-        from s7.theory import page
+        from s7.theory.page import headline, write
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
@@ -44,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
             print(f"  {'pass' if point.holds else 'FAIL'}  {point.claim}: {point.measured}", flush=True)
         for finding in check.findings:
             print(f"  note  {finding}", flush=True)
-    written = page.write(checks, options.out, options.line)
+    written = write(checks, options.out, options.line)
     if options.json:
         print(json.dumps({"page": str(written[-1])}))
     else:
-        print(f"{page.headline(checks)} Page: {written[-1]}")
+        print(f"{headline(checks)} Page: {written[-1]}")
     return 0 if all(check.passed for check in checks) else 1

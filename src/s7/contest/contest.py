@@ -70,7 +70,7 @@ class Contest:
     def job(self, entrant: Entrant, seed: int) -> Job:
         """What a run is to do."""
         rules = self.rules
-        settings = merge(entrant.settings, from_assignments(rules.set))
+        settings = merge(from_assignments(rules.set), entrant.settings)
         who = (rules.task, entrant.model, rules.preset, rules.protocol, seed)
         return Job(*who, settings=settings, test=rules.test, variant=entrant.variant)
 

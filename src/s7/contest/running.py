@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +77,8 @@ class Runner:
 
     def _one(self, heat: Heat, cores: Sequence[int]) -> str | None:
         """Runs; None if it came to its end, otherwise what is known about why not."""
+        if cores:
+            os.sched_setaffinity(0, cores)  # of this thread, and so of the process that it starts
         heat.folder.path.mkdir(parents=True, exist_ok=True)
         log = heat.folder.path / LOG
         with (
@@ -86,7 +88,6 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=os.environ | _threads(cores),
-                preexec_fn=_on(cores),
             ) as process,
         ):
             assert process.stdout is not None
@@ -115,10 +116,6 @@ def _shares(jobs: int) -> list[list[int]]:
 
 def _threads(cores: Sequence[int]) -> dict[str, str]:
     return {"S7_THREADS": str(len(cores))} if cores and "S7_THREADS" not in os.environ else {}
-
-
-def _on(cores: Sequence[int]) -> Callable[[], None] | None:
-    return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
 def _parsed(text: bytes) -> dict[str, Any] | None:

@@ -1,5 +1,8 @@
 """How training went: loss, metric and learning rate over the epochs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -70,8 +73,12 @@ def error_scale(axes: Axes, name: str, values: np.ndarray) -> None:
 
 
 def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
-    """The validation metric of every run; seeds of a group share a colour."""
-    figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+    """The validation metric of every run; seeds of a group share a colour.
+
+    Over epochs; over minutes where groups differ, for an epoch of one may take as long as ten of another.
+    """
+    timed = len(groups) > 1 and all("seconds" in line for runs in groups for run in runs for line in run.epochs)
+    figure = Figure(figsize=(WIDTH, max(3.8, 0.3 * len(groups))), layout="constrained")
     axes = figure.subplots()
     factor = 100 if is_share(metric) else 1
     every = []
@@ -80,17 +87,26 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
             line = factor * run.history("valid", metric)
             every.append(line)
             colour, style = COLOURS[place % len(COLOURS)], "-" if place < len(COLOURS) else "--"
-            axes.plot(_numbers(run), line, style, color=colour, linewidth=1.2, label=None if n else label)
+            when = _minutes(run.epochs) if timed else _numbers(run)
+            marker = "." if len(when) < 3 else ""
+            axes.plot(when, line, style, marker=marker, color=colour, linewidth=1.2, label=None if n else label)
             best = run.best
             if best is not None and metric in best["valid"]:
-                axes.plot(best["epoch"], factor * best["valid"][metric], "o", color=colour, markersize=4)
+                at = best["seconds"] / 60 if timed else best["epoch"]
+                axes.plot(at, factor * best["valid"][metric], "o", color=colour, markersize=4)
     error_scale(axes, metric, np.concatenate(every))
     name = name_of(metric)
-    axes.set(xlabel="epoch", title=f"{name} on the validation set" + (", %" if is_share(metric) else ""))
+    title = f"{name} on the validation set" + (", %" if is_share(metric) else "")
+    axes.set(xlabel="minutes of training" if timed else "epoch", title=title)
     axes.margins(x=0.02)
-    whole_numbers(axes)
-    axes.legend(loc="lower right" if is_share(metric) else "upper right")
+    if not timed:
+        whole_numbers(axes)
+    figure.legend(loc="outside right upper")  # a dozen models would hide the curves
     return figure
+
+
+def _minutes(epochs: Sequence[dict[str, Any]]) -> np.ndarray:
+    return np.array([line["seconds"] / 60 for line in epochs])
 
 
 def _numbers(run: Run) -> np.ndarray:

@@ -46,7 +46,7 @@ STATEMENT = """A target of slow decay is approximated by m states, and changing 
 any β > 0 makes the error infinite once m is large."""
 CAPTION = """E_m(β) over the size β of the change, with a line for each number m of states; a line that ends has
 become infinite. Right: the left side of Assumption 3, and dashed the bound g(β); for the direct
-parameterization it is infinite for every β."""
+parameterization it is infinite once β reaches the smallest rate, here 1e-6."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Way:
 
     name: str
     raw: Callable[[np.ndarray], np.ndarray]
-    decay: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    decay: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of a row of w at each t
 
 
 def rule(m: int) -> Approximation:
@@ -98,7 +98,7 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
             Point(
                 "unchanged, the error goes to zero with the number of states",
                 _listed("E_{}(0) = {:.2g}", STATES, ours[:, 0]),
-                bool(fewer.all()) and ours[-1, 0] < 1e-5,
+                bool(fewer.all() and ours[-1, 0] < 1e-5),
             ),
             Point(
                 "Stable: E_m(β) ≤ E_m(0) + K_m β + O(β²) for every m and β",
@@ -108,7 +108,7 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
             Point(
                 f"Stable: E_m(β) goes to zero with β where m is large ({STATES[-1]})",
                 _listed("E({:g}) = {:.2g}", CHANGES, ours[-1, 1:]),
-                bool(larger.all()) and ours[-1, 1] < 1e-5,
+                bool(larger.all() and ours[-1, 1] < 1e-5),
             ),
             Point(
                 "direct (Plain): E_m(β) is infinite from β = 1/τ_m on, and 1/τ_m goes to zero with m",
@@ -121,7 +121,7 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
                 assumed <= 1 + QUADRATURE,
             ),
             Point(
-                f"a layer of {STATES[2]} states, with w and W_w changed by 0.01 so that w_k follows the input",
+                f"a layer of {STATES[2]} states, with w and W_w changed by 0.01: the error stays below its bound",
                 f"largest error {spread[0]:.4f}, bound {spread[1]:.4f}",
                 spread[0] <= spread[1],
             ),
@@ -170,34 +170,36 @@ def _listed(pattern: str, *columns) -> str:
 
 def _stable(stable: Stable) -> Way:
     def decay(w, t):
-        return np.asarray(stable.discretize({}, jnp.broadcast_to(jnp.asarray(w), (len(t), len(w))), jnp.asarray(t))[0])
+        return np.asarray(stable.discretize({}, jnp.asarray(w), jnp.asarray(t))[0])
 
     return Way("Stable", lambda tau: np.sqrt((tau - stable.b) / stable.a), decay)
 
 
 def _rival(rival: Parameterization) -> Way:
     def decay(w, t):
-        p = jnp.broadcast_to(rival.plain(jnp.asarray(w)), (len(t), len(w)))
-        return np.asarray(Plain(gain=None).discretize({}, p, jnp.asarray(t))[0])
+        return np.asarray(Plain(gain=None).discretize({}, rival.plain(jnp.asarray(w)), jnp.asarray(t))[0])
 
     return Way(rival.name, rival.raw, decay)
 
 
 def _errors(way: Way, rng: np.random.Generator, directions: int) -> np.ndarray:
     """E_m(β) for each m, the first column for β = 0."""
-    table = []
-    for m in STATES:
-        approximation = rule(m)
-        w = way.raw(approximation.tau)
-        moves = [np.ones(m), -np.ones(m), *rng.uniform(-1, 1, (directions, m))]
-        changed = [max(_norm(way, approximation, w + beta * move) for move in moves) for beta in CHANGES]
-        table.append([_norm(way, approximation, w), *changed])
-    return np.array(table)
+    approximations = [rule(m) for m in STATES]
+    w = np.concatenate([way.raw(approximation.tau) for approximation in approximations])
+    moves = np.stack([np.ones_like(w), -np.ones_like(w), *rng.uniform(-1, 1, (directions, len(w)))])
+    parts = np.cumsum(STATES)[:-1]
+    columns = []
+    for beta in (0.0, *CHANGES):
+        # Every m and every direction at once: one long row of states.
+        changed = np.broadcast_to((w + beta * moves).ravel(), (len(TIMES), moves.size))
+        decay = way.decay(changed, TIMES).reshape(len(TIMES), *moves.shape)
+        split = zip(np.split(decay, parts, axis=-1), approximations, strict=True)
+        columns.append([max(_norm(each, found) for each in np.moveaxis(part, 1, 0)) for part, found in split])
+    return np.array(columns).T
 
 
-def _norm(way: Way, approximation: Approximation, w: np.ndarray) -> float:
+def _norm(decay: np.ndarray, approximation: Approximation) -> float:
     """∫|e| + |e(0)| + ∫|e'|, infinite where a state does not decay; what lies behind the last time is bounded."""
-    decay = way.decay(w, TIMES)
     if not np.all(decay[-1] < KEPT):
         return np.inf
     error = decay @ approximation.c - (1 + TIMES / T) ** -2 / T
@@ -213,16 +215,15 @@ def _allowed(stable: Stable, approximation: Approximation, beta: float) -> float
 
 
 def _condition(way: Way, beta: float) -> float:
-    """sup_w |f(w)| ∫|Φ̃ - Φ| dt over the memories of six decades of w."""
-    largest = 0.0
-    for tau in np.concatenate([[0.5 + 1e-6], np.geomspace(0.6, 1e6, 40)]):
-        times = np.concatenate([[0.0], np.geomspace(1e-4 * tau, 1e3 * tau * (1 + beta) ** 2, 1500)])
-        w = way.raw(np.array([tau]))
-        decay = way.decay(np.concatenate([w, w + beta, w - beta]), times)
-        if not np.all(decay[-1] < KEPT):
-            return np.inf
-        largest = max(largest, *(np.trapezoid(np.abs(decay[:, 1:] - decay[:, :1]), times, axis=0) / tau))
-    return float(largest)
+    """sup_w |f(w)| ∫|Φ̃ - Φ| dt over the memories of six decades of w, each with times of its own."""
+    tau = np.concatenate([[0.5 + 1e-6], np.geomspace(0.6, 1e6, 40)])
+    times = tau[:, None] * np.concatenate([[0.0], np.geomspace(1e-4, 1e3 * (1 + beta) ** 2, 1500)])
+    w = way.raw(tau)[:, None, None] + beta * np.array([0, 1, -1])
+    decay = way.decay(np.broadcast_to(w, (*times.shape, 3)), times)
+    if not np.all(decay[:, -1] < KEPT):
+        return np.inf
+    apart = np.abs(decay[..., 1:] - decay[..., :1])
+    return float(np.max(np.trapezoid(apart, times[..., None], axis=1) / tau[:, None]))
 
 
 def _layer(stable: Stable, rng: np.random.Generator) -> tuple[float, float]:

@@ -20,7 +20,7 @@ words that the paper does not have, the counterexample is shown."""
 _VERDICTS = """
 ul.points { list-style: none; padding: 0; max-width: 44rem; } .points li { margin: .6rem 0; padding-left: 4rem; }
 .points b { float: left; margin-left: -4rem; font-weight: 600; color: var(--c3); } .points b.fails { color: var(--c5); }
-.points span { color: var(--soft); font-size: .95rem; display: block; } .card b.fails { color: var(--c5); }
+.points span { color: var(--soft); font-size: .95rem; display: block; }
 """
 
 
@@ -90,14 +90,27 @@ def _verdict(holds: bool) -> Safe:
 
 def markdown(checks: Sequence[Check], command: str, pictures: dict[str, Path]) -> str:
     """The same page as Markdown. Lists and no tables, for the claims are full of vertical bars."""
-    lines = ["# The theory, numerically", "", f"    {command}", "", f"makes this page. {headline(checks)}", "", ABOUT]
+    lines = [
+        "# The theory, numerically",
+        "",
+        f"    {command}",
+        "",
+        f"makes this page. {headline(checks)}",
+        "",
+        _one_line(ABOUT),
+    ]
     for check in checks:
-        lines += ["", f"## {check.title}", "", check.statement, ""]
+        lines += ["", f"## {check.title}", "", _one_line(check.statement), ""]
         lines += [f"- **{'holds' if p.holds else 'fails'}**: {p.claim}. Measured: {p.measured}." for p in check.points]
-        lines += ["", f"![{check.title}](figures/{pictures[check.name].name})", "", check.caption]
-        lines += [line for finding in check.findings for line in ("", f"**Found.** {finding}")]
-        lines += ["", f"**What this cannot show.** {check.limits}"]
+        lines += ["", f"![{check.title}](figures/{pictures[check.name].name})", "", _one_line(check.caption)]
+        lines += ["", "Found:", "", *(f"- {finding}" for finding in check.findings)]
+        lines += ["", f"What this cannot show: {_one_line(check.limits)}"]
     return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    # A line that begins with the minus of a formula would be a list.
+    return " ".join(text.split())
 
 
 def standalone(svg: Safe) -> bytes:

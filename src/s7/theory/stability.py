@@ -60,7 +60,7 @@ def check(seed: int = 0, make: Make = Stable, layers: int = 6, length: int = 512
     plain = _decay(Plain(), 0, seed, length, timed=False)
     growth = {b: _resonance(make(b=b)) for b in (0.5, 1.0)}
     agreeing = _complex_leaves(seed)
-    example = abs(_complex_factor(np.array(-0.5 + 1j)))
+    example = float(np.abs(_complex_factor(np.array([-0.5 + 1j])))[0])
     held = max(decay.worst for decay in printed)
     points = [
         Point(
@@ -176,7 +176,7 @@ def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed:
     w, W = (np.asarray(layer.rates[name]) for name in ("w", "W_w"))
     adversary = _adversary(w, W)
     one = np.ones(len(adversary)) if timed else None
-    worst_of = np.abs(np.asarray(layer.matrices(adversary, one).transition)).reshape(STATE, -1, STATE)
+    worst_of = _moduli(layer, adversary, one).reshape(STATE, -1, STATE)
     worst = max(float(worst_of[j, :, j].max()) for j in range(STATE))
     formula = _formula(transition, w, W, timed) if isinstance(transition, Stable) else worst
     alpha = float(-np.log(worst))
@@ -186,7 +186,7 @@ def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed:
         rng.random((length, 1)) < 0.5, rng.choice([-1.0, 1.0], (length, WIDTH)), rng.uniform(-1, 1, (length, WIDTH))
     )
     dt = rng.exponential(1.0, length) if timed else None
-    factors = np.abs(np.asarray(layer.matrices(u, dt).transition))
+    factors = _moduli(layer, u, dt)
     logs = np.concatenate([np.zeros((1, STATE)), np.cumsum(np.log(np.maximum(factors, 1e-300)), 0)])
     times = np.concatenate([[0.0], np.cumsum(np.ones(length) if dt is None else dt)])
     M = 1.0
@@ -195,6 +195,13 @@ def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed:
         M = max(M, float(np.exp(np.max(norms + alpha * gaps))))
     typical = float(-logs[-1].max() / times[-1])
     return Decay(worst, formula, alpha, M, typical, np.exp(logs[1:].max(1)))
+
+
+def _moduli(layer: S7Layer, u: np.ndarray, dt: np.ndarray | None) -> np.ndarray:
+    """|a_k| of every state at every step."""
+    w = layer.transition.raw(layer.rates, jnp.asarray(u))
+    gaps = None if dt is None else jnp.asarray(dt)
+    return np.abs(np.asarray(layer.transition.discretize(layer.rates, w, gaps)[0]))
 
 
 def _adversary(w: np.ndarray, W: np.ndarray) -> np.ndarray:
