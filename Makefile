@@ -59,7 +59,10 @@ docs: setup
 	$(BIN)/python docs/figures.py
 
 results: setup
+	$(BIN)/python -m benchmarks.contests --run all --jobs 2
 	$(BIN)/python -m benchmarks.results --train all
+	$(BIN)/s7 tables --markdown --runs docs/results --out docs/tables.md
+	$(BIN)/s7 verify --out docs/verify.md
 
 clean:
 	rm -rf .venv .cache build dist demo .mypy_cache .ruff_cache .pytest_cache

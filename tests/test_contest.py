@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -33,7 +35,7 @@ RESULT = {
     "gaps": "used",
 }
 
-# Stands for `s7 train`: lstm never comes to its end, gru is killed, the others are done.
+# Stands for `s7 train`: lstm never comes to its end, gru is killed, mamba waits to be stopped, the others are done.
 PROGRAM = """
 import json, os, pathlib, signal, sys
 words = sys.argv[1:]
@@ -47,6 +49,12 @@ if model == "lstm":
     sys.exit("s7 train: something went wrong")
 if model == "gru":
     os.kill(os.getpid(), signal.SIGKILL)
+if model == "mamba":
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        (folder / "saved").touch()
+        sys.exit(130)
 result = json.loads(os.environ["RESULT"])
 score = {"s7": 1.0, "s5": 2.0}[model] + seed / 10
 result |= {"valid": {"mse": score}, "test": {"mse": score + 1}, "gaps": "not used" if model == "s5" else "used"}
@@ -105,6 +113,18 @@ def test_a_run_that_fails_does_not_stop_the_others(contest):
     assert "lstm: seed 0: s7 train: something went wrong" in table
 
 
+def test_interrupted_it_lets_the_run_save_and_starts_no_other(contest):
+    class Interrupt(Listener):
+        def epoch(self, heat, line):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    held = contest("mamba", "s7", seeds=1)
+    with pytest.raises(KeyboardInterrupt):
+        run(held, listener=Interrupt())
+    assert (held.out / "mamba-0" / "saved").exists()
+    assert not (held.out / "s7-0").exists()
+
+
 def test_called_again_only_what_is_not_done_is_run(contest):
     held = contest("lstm", "s7", seeds=1)
     run(held)
@@ -117,7 +137,7 @@ def test_called_again_only_what_is_not_done_is_run(contest):
 
 def test_two_at_a_time(contest):
     held = contest("s7", "s5")
-    if len(__import__("os").sched_getaffinity(0)) < 2:
+    if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core only")
     assert run(held, jobs=2) == {}
     assert all(heat.folder.is_finished for heat in held.heats())
@@ -207,6 +227,8 @@ def test_an_ablation_says_whether_it_matters(contest, tmp_path):
         (["--models", "s7,s7"], "s7 takes part twice"),
         (["--models", "s7", "--seeds", "0"], "--seeds 0: there must be at least one"),
         (["--models", "s7", "--minutes", "0"], "--minutes 0: must be more than none"),
+        (["--models", "s7", "--jobs", "0"], "--jobs 0: must be at least 1"),
+        (["--models", "s7", "--jobs", "9999"], "--jobs 9999: there are"),
         (["--models", "s7", "--set", "train.epoch=3"], "did you mean 'epochs'?"),
     ],
 )

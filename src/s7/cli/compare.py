@@ -72,6 +72,7 @@ def rules_of(options: argparse.Namespace) -> dict:
 def hold(contest, options: argparse.Namespace, shown) -> int:
     """Makes the runs and writes the table, for people or machines, and the page; 1 if a run failed."""
     import json
+    import signal
 
     from s7.cli.heats import listener_for
     from s7.contest import Tally
@@ -84,12 +85,17 @@ def hold(contest, options: argparse.Namespace, shown) -> int:
     missing = contest.job(contest.entrants[0], 0).data().missing(DataFolder(options.data))
     if missing:
         raise FileNotFoundError(f"{options.task}: {missing}")
-    contest.open()
     listener = listener_for(options.json)
+    runner = Runner(contest, options.data, options.jobs, listener)
+    contest.open()
+    # Asked to stop either way, the runs save and end.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        failures = Runner(contest, options.data, options.jobs, listener).run()
+        failures = runner.run()
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what is done is kept in {contest.out}; the same command goes on") from None
+        raise KeyboardInterrupt(f"stopped; what is done is kept in {contest.out}, the same command goes on") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
     tally = Tally.of(contest, failures)
     write_atomically(contest.out / "comparison.json", json.dumps(tally.table_of(), indent=1).encode())
     print(json.dumps(tally.table_of()) if options.json else f"\n{shown(tally)}")

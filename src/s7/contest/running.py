@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -42,12 +43,14 @@ class Runner:
     def __post_init__(self):
         if self.jobs < 1:
             raise ValueError(f"--jobs {self.jobs}: must be at least 1")
+        self._shares = _shares(self.jobs)
         self._stopped = threading.Event()
+        self._processes: set[subprocess.Popen] = set()
 
     def run(self) -> dict[str, str]:
         """What went wrong, by the name of the folder. A run that fails does not keep the others from theirs."""
         heats = [heat for heat in self.contest.heats() if not heat.folder.is_finished]
-        shares = list(_shares(self.jobs))
+        shares = list(self._shares)
         failures: dict[str, str] = {}
 
         def one(number: int, heat: Heat) -> None:
@@ -70,8 +73,9 @@ class Runner:
                 for future in waiting:
                     future.result()
             except KeyboardInterrupt:
-                # The interrupt reached the runs too: they save what they have and end.
                 self._stopped.set()
+                for process in list(self._processes):
+                    process.send_signal(signal.SIGINT)  # it saves what it has, and ends
                 raise
         return failures
 
@@ -88,14 +92,17 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=os.environ | _threads(cores),
+                start_new_session=True,  # an interrupt of a terminal would reach it a second time
             ) as process,
         ):
+            self._processes.add(process)
             assert process.stdout is not None
             for text in process.stdout:
                 line = _parsed(text)
                 if line is not None and "valid" in line and "best" in line:
                     self.listener.epoch(heat, line)
             status = process.wait()
+            self._processes.discard(process)
         if heat.folder.is_finished:
             return None
         said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
