@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from s7.cli.main import main
+from s7.data.folder import DataFolder
+from s7.job import Job
+from s7.training.folder import RunFolder
 
 SMALL = ("model.width=4", "model.state=3", "model.depth=1", "model.form.rank=2", "data.copies=1", "train.batch=16")
 
@@ -226,6 +229,16 @@ def test_models_are_listed(capsys):
     assert "ode-lstm" in capsys.readouterr().out
     assert main(["models", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])["model"] == "s7"
+
+
+def test_a_run_that_goes_on_tells_the_same_changes(finished, data):
+    folder = RunFolder(finished[0])
+    job = Job.of(folder.read_config())
+    told = folder.read_result()["set"]
+    assert job.changes(job.problem(DataFolder(data), print)) == told
+    assert {one.partition("=")[0] for one in told} == {
+        *("data.copies", "model.width", "model.state", "model.form", "model.stages", "train.epochs", "train.batch")
+    }
 
 
 def test_eval_gives_the_result_again(finished, data):

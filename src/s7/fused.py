@@ -17,7 +17,8 @@ _DIRECT = {"static": 0, "diagonal": 1, "full": 2}
 def is_fused(transition: Transition, form: Form, length: int) -> bool:
     """Whether `length` steps of a layer with this transition and form are one native call."""
     has_form = isinstance(form, Full | Factored) and form.selective == "BC"
-    return isinstance(transition, Stable) and has_form and current_backend(length) == "native"
+    # Not one made from it, whose rate the kernel would not know.
+    return type(transition) is Stable and has_form and current_backend(length) == "native"
 
 
 def run(
