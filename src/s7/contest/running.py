@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -75,7 +74,7 @@ class Runner:
             except KeyboardInterrupt:
                 self._stopped.set()
                 for process in list(self._processes):
-                    process.send_signal(signal.SIGINT)  # it saves what it has, and ends
+                    process.terminate()  # it saves what it has, and ends
                 raise
         return failures
 
