@@ -40,7 +40,7 @@ CONTESTS = (
     ),
     Held(
         "fitzhugh-nagumo",
-        "compare fitzhugh-nagumo --minutes 1 --models "
+        "compare fitzhugh-nagumo --minutes 0.5 --models "
         "s7,s5,s4d,lru,mamba,lstm,gru,lem,cornn,lipschitz-rnn,fastgrnn,exprnn",
     ),
     Held("pendulum", "compare pendulum --minutes 3 --models s7,s5,lstm,gru-d"),
