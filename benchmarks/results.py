@@ -162,8 +162,9 @@ def _row(entry: Entry, runs: list[dict[str, Any]]) -> str:
 
 
 def _whole(entry: Entry, run: dict[str, Any]) -> str:
-    hours = run["seconds"] / run["epochs"] * entry.full / 3600
-    return f"- **{entry.name}**: {entry.full} epochs, as the paper has, {hours:,.0f} hours; here were {run['epochs']}."
+    hours = run["seconds"] / run["epochs"] / entry.part * entry.full / 3600
+    here = f"{run['epochs']}" if entry.part == 1 else f"{run['epochs']}, each of {entry.part:.0%} of the official data"
+    return f"- **{entry.name}**: {entry.full} epochs, as the paper has, {hours:,.0f} hours; here were {here}."
 
 
 def _how(entry: Entry, runs: list[dict[str, Any]]) -> str:
