@@ -199,7 +199,7 @@ def test_the_tally(contest):
     assert "2.050 ± 0.071" in lines[1]
     assert lines[3].startswith("persistence")
     assert lines[-1] == "no notion of time, so the gaps between events are not used: s5"
-    record = json.loads(json.dumps(tally.table_of()))
+    record = json.loads(json.dumps(tally.record()))
     assert record["compared_with"] == "s5"
     assert record["scores"][1]["difference"] == pytest.approx(-1.0)
     assert record["scores"][1]["beyond_noise"] is True

@@ -6,11 +6,11 @@ The paper's ablations (no reparameterization, other a and b) and ours: each part
 import argparse
 from pathlib import Path
 
+from s7.cli.compare import add_common, hold, rules_of
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options."""
-    from s7.cli.compare import add_common
-
     parser.add_argument("task", help="what to train on; s7 tasks lists them")
     parser.add_argument("--only", metavar="A,B,…", help="only these ablations, by name; an unknown name lists them")
     add_common(parser)
@@ -18,7 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs what is not done, then shows what each change does."""
-    from s7.cli.compare import hold, rules_of
     from s7.contest import Contest
     from s7.contest.ablations import entrants
     from s7.contest.contest import Rules

@@ -7,13 +7,13 @@ was, and tries again what failed.
 import argparse
 from pathlib import Path
 
+from s7.cli.train import add_job
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options."""
     parser.add_argument("task", help="what to train on; s7 tasks lists them")
-    parser.add_argument(
-        "--models", required=True, metavar="A,B,…", help="such as s7,s5,lstm; an unknown name lists all"
-    )
+    parser.add_argument("--models", required=True, metavar="A,B,…", help="such as s7,s5,lstm; s7 models lists them")
     add_common(parser)
 
 
@@ -27,22 +27,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         "--epochs", type=int, metavar="N", help="train each for so many epochs (else as the preset says)"
     )
     budget.add_argument("--minutes", type=float, metavar="M", help="train each for about so many minutes")
-    parser.add_argument("--preset", default="ours", help="settings: ours (default) or the paper's")
-    parser.add_argument("--protocol", default="strict", help="how data are split and judged: strict (default) or paper")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs are kept (default below runs/)")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="runs at a time, each on its share of the cores"
     )
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="settings of all runs, as in s7 train",
-    )
-    parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
+    add_job(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -97,8 +86,8 @@ def hold(contest, options: argparse.Namespace, shown) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     tally = Tally.of(contest, failures)
-    write_atomically(contest.out / "comparison.json", json.dumps(tally.table_of(), indent=1).encode())
-    print(json.dumps(tally.table_of()) if options.json else f"\n{shown(tally)}")
+    write_atomically(contest.out / "comparison.json", json.dumps(tally.record(), indent=1).encode())
+    print(json.dumps(tally.record()) if options.json else f"\n{shown(tally)}")
     begun = [heat.folder.path for heat in contest.heats() if heat.folder.is_begun]
     try:
         page = write(begun, contest.out / "report.html") if begun else None

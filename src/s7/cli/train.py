@@ -12,12 +12,22 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options."""
     parser.add_argument("task", help="what to train on; s7 tasks lists them")
-    parser.add_argument("--model", default="s7", help="the architecture (default s7)")
+    parser.add_argument("--model", default="s7", help="the architecture (default s7); s7 models lists them")
+    parser.add_argument("--seed", type=int, default=0, help="of the model and the order of batches (default 0)")
+    parser.add_argument("--out", type=Path, metavar="RUN", help="the run's folder (default runs/TASK-MODEL-…)")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="train for about so long: the pace is measured, then epochs follow"
+    )
+    parser.add_argument("--variant", default="", metavar="NAME", help="what is special about this run, for reports")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    add_job(parser)
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that trains."""
     parser.add_argument("--preset", default="ours", help="settings: ours (default) or the paper's")
     parser.add_argument("--protocol", default="strict", help="how data are split and judged: strict (default) or paper")
-    parser.add_argument("--seed", type=int, default=0, help="of the model and the order of batches (default 0)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
-    parser.add_argument("--out", type=Path, metavar="RUN", help="the run's folder (default runs/TASK-MODEL-…)")
     parser.add_argument(
         "--set",
         action="extend",
@@ -26,12 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change settings, such as model.width=32 train.epochs=6",
     )
-    parser.add_argument(
-        "--minutes", type=float, metavar="M", help="train for about so long: the pace is measured, then epochs follow"
-    )
-    parser.add_argument("--variant", default="", metavar="NAME", help="what is special about this run, for reports")
     parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -118,7 +118,7 @@ class Tally:
             notes.append(f"no notion of time, so the gaps between events are not used: {', '.join(blind)}")
         return notes
 
-    def table_of(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """For machines."""
         first = self.scores[0]
         rows = []
