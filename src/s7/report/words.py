@@ -1,6 +1,7 @@
 """How numbers and names are written."""
 
 import math
+import statistics
 
 import numpy as np
 
@@ -35,21 +36,29 @@ def number(value: float) -> str:
 
 
 def spread(metric: str, values: list[float]) -> str:
-    """Mean ± standard deviation (of n - 1), to two digits of the latter; a single value as it is."""
+    """Mean ± standard deviation of a metric; a single value as it is."""
     if not values:
         return "–"
     if len(values) == 1:
         return amount(metric, values[0])
     factor, unit = (100, " %") if is_share(metric) else (1, "")
-    mean, deviation = factor * float(np.mean(values)), factor * float(np.std(values, ddof=1))
-    if not (math.isfinite(mean) and deviation > 0):
-        return f"{number(mean)} ± {number(deviation)}{unit}"
+    return plus_minus([factor * value for value in values]) + unit
+
+
+def plus_minus(values: list[float]) -> str:
+    """Mean ± standard deviation (of n - 1), to two digits of the latter."""
+    if not all(map(math.isfinite, values)):
+        return number(float(np.mean(values)))
+    # Exact, unlike NumPy's: equal values have no deviation.
+    mean, deviation = statistics.mean(values), statistics.stdev(values)
+    if deviation == 0:
+        return f"{number(mean)} ± 0"
     if max(abs(mean), deviation) < 1e-3:
         power = math.floor(math.log10(max(abs(mean), deviation)))
         digits = _digits(deviation / 10**power)
-        return f"({mean / 10**power:.{digits}f} ± {deviation / 10**power:.{digits}f})e{power:03d}{unit}"
+        return f"({mean / 10**power:.{digits}f} ± {deviation / 10**power:.{digits}f})e{power:03d}"
     digits = _digits(deviation)
-    return f"{mean:.{digits}f} ± {deviation:.{digits}f}{unit}"
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def duration(seconds: float) -> str:

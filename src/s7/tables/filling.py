@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from s7.report.words import number, plus_minus
 from s7.settings import unknown
 from s7.tables import hyperparameters
 from s7.tables.printed import TABLES, Line, Table, value
@@ -94,21 +95,22 @@ class _Filling:
         record |= {"seeds": [run.seed for run in group.runs], "parameters": first.parameters, "preset": first.preset}
         record |= {"variant": first.variant, "set": list(first.settings)}
         record |= {"files": [str(run.path) for run in group.runs]}
-        return f"{spread(values)} ({about}){self._footnote(first)}", record
+        told = number(values[0]) if len(values) == 1 else plus_minus(values)
+        return f"{told} ({about}){self._footnote(first)}", record
 
     def _group(self, line: Line, task: str, protocol: str) -> Group | None:
         wanted = (task, line.model, protocol)
         return choose(self.results, lambda r: (r.task, r.model, r.protocol) == wanted, line.variants)
 
     def _values(self, group: Group) -> list[float]:
-        return [self.table.unit.scale * number for number in group.values(self.table.metric)]
+        return [self.table.unit.scale * q for q in group.values(self.table.metric)]
 
     def _average(self, line: Line, protocol: str) -> tuple[str, dict[str, Any]]:
         found = [self._group(line, task, protocol) for task in self.table.tasks]
         whole = [statistics.mean(self._values(group)) for group in found if group is not None]
         if len(whole) < len(found):
             return NOT_RUN, {"missing": NOT_RUN}
-        return spread([statistics.mean(whole)]), {"mean": statistics.mean(whole)}
+        return number(statistics.mean(whole)), {"mean": statistics.mean(whole)}
 
     def _footnote(self, first: Result) -> str:
         """The mark of what a run has other than its model's preset `ours`."""
@@ -117,17 +119,6 @@ class _Filling:
         if not told:
             return ""
         return f" [{self.footnotes.setdefault(told, len(self.footnotes) + 1)}]"
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation (of n - 1), to two digits of the latter; a single value to four digits."""
-    mean, deviation = statistics.mean(values), _deviation(values)
-    if deviation is None:
-        return f"{mean:.4g}"
-    if deviation == 0:
-        return f"{mean:.4g} ± 0"
-    digits = max(0, 1 - math.floor(math.log10(deviation)))
-    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 def _deviation(values: Sequence[float]) -> float | None:
