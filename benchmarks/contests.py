@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from s7.contest.tally import difference_told
 from s7.report.words import amount, name_of, spread
 
 ROOT = Path(__file__).parent.parent
@@ -106,12 +107,7 @@ def _ablation(tally: dict[str, Any]) -> list[str]:
     for score in tally["scores"]:
         if not score["test"]:
             continue
-        by, beyond = score["difference"], score["beyond_noise"]
-        told, sure = "", ""
-        if by is not None:
-            told = f"{'+' if by > 0 else '−'}{amount(metric, abs(by))}"
-            worse = (by > 0) == (tally["better"] == "min")
-            sure = {None: "–", False: "no", True: "worse" if worse else "better"}[beyond]
+        told, sure = difference_told(metric, score["difference"], score["verdict"])
         value = f"{spread(metric, score['test'])} | {len(score['test'])}"
         lines.append(f"| {score['name']} | {value} | {told} | {sure} | {score['parameters']:,} |")
     return lines

@@ -202,7 +202,8 @@ def test_the_tally(contest):
     record = json.loads(json.dumps(tally.record()))
     assert record["compared_with"] == "s5"
     assert record["scores"][1]["difference"] == pytest.approx(-1.0)
-    assert record["scores"][1]["beyond_noise"] is True
+    assert record["scores"][1]["verdict"] == "better"
+    assert record["scores"][0]["verdict"] is None
 
 
 def test_differences_are_measured_in_the_seeds_noise():

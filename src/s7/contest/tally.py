@@ -97,18 +97,19 @@ class Tally:
         for score in self.scores:
             value = spread(self.metric, score.judged) if score.judged else "no result"
             size = "–" if score.parameters is None else f"{score.parameters:,}"
-            rows.append([score.name, value, str(len(score.judged)), *self._difference(score, first), size])
+            compared = difference_told(self.metric, **self.compared(score))
+            rows.append([score.name, value, str(len(score.judged)), *compared, size])
         told = f"difference: to {first.name}; beyond noise: more than {SURE:g} standard errors, of both means"
         return "\n".join([*aligned(rows), *self.notes(), told])
 
-    def _difference(self, score: Score, first: Score) -> list[str]:
-        found = difference(score.judged, first.judged)
-        if score is first or found is None:
-            return ["", ""]
-        by, errors = found
+    def compared(self, score: Score) -> dict[str, Any]:
+        """How it differs from the first, and whether by more than the seeds do; None where that cannot be known."""
+        found = None if score is self.scores[0] else difference(score.judged, self.scores[0].judged)
+        by, errors = found or (None, None)
+        if by is None or errors is None:
+            return {"difference": by, "verdict": None}
         worse = (by > 0) == (self.better == "min")
-        sure = "–" if errors is None else ("worse" if worse else "better") if errors > SURE else "no"
-        return [f"{'+' if by > 0 else '−'}{amount(self.metric, abs(by))}", sure]
+        return {"difference": by, "verdict": ("worse" if worse else "better") if errors > SURE else "no"}
 
     def notes(self) -> list[str]:
         """What a reader of the table must know."""
@@ -123,12 +124,9 @@ class Tally:
         first = self.scores[0]
         rows = []
         for score in self.scores:
-            found = None if score is first else difference(score.judged, first.judged)
             means = {f"{split}_mean": fmean(values) if values else None for split, values in _splits(score)}
             spreads = {f"{split}_std": stdev(values) if len(values) > 1 else None for split, values in _splits(score)}
-            beyond = None if found is None or found[1] is None else found[1] > SURE
-            told = {"difference": None if found is None else found[0], "beyond_noise": beyond}
-            rows.append(asdict(score) | means | spreads | told)
+            rows.append(asdict(score) | means | spreads | self.compared(score))
         head = {"task": self.task, "protocol": self.protocol, "metric": self.metric, "better": self.better}
         return head | {"compared_with": first.name, "scores": rows, "baselines": self.baselines}
 
@@ -142,6 +140,13 @@ def difference(mine: list[float], theirs: list[float]) -> tuple[float, float | N
         return by, None
     error = math.sqrt(stdev(mine) ** 2 / len(mine) + stdev(theirs) ** 2 / len(theirs))
     return by, abs(by) / error if error > 0 else (math.inf if by else 0.0)
+
+
+def difference_told(metric: str, difference: float | None, verdict: str | None) -> tuple[str, str]:
+    """Both for people: by how much, and whether that is worse, better, or no more than noise."""
+    if difference is None:
+        return "", ""
+    return f"{'+' if difference > 0 else '−'}{amount(metric, abs(difference))}", verdict or "–"
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
