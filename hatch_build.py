@@ -46,8 +46,11 @@ class NativeBuildHook(BuildHookInterface):
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
-def build(folder: Path, flags: tuple[str, ...] = ("-O3",)) -> None:
-    """Compiles and links folder/libs7.so; an error says in one line what is missing or what failed."""
+def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> None:
+    """Compiles and links folder/libs7.so; an error says in one line what is missing or what failed.
+
+    Nobody asks `errno` about a root of a negative number, and only without it are roots computed in vectors.
+    """
     compiler = find_compiler()
     headers = find_headers()
     common = [*compiler, "-std=c++17", "-fPIC", "-Wall", "-Wextra", *flags]

@@ -36,7 +36,7 @@ class Held(NamedTuple):
 CONTESTS = (
     Held(
         "walker2d",
-        "compare walker2d --minutes 2 --set data.copies=1 --models "
+        "compare walker2d --minutes 1 --set data.copies=1 --set train.rate=1e-2 --models "
         "s7,s5,lru,mamba,lstm,augmented-lstm,gru-d,ct-lstm,ode-lstm,cfc,ct-rnn,transformer",
     ),
     Held(
@@ -47,7 +47,7 @@ CONTESTS = (
     Held("pendulum", "compare pendulum --minutes 3 --models s7,s5,lstm,gru-d"),
     Held("nmnist", "compare nmnist --minutes 4 --models s7,eventssm,lru,mamba,lstm"),
     Held("spoken-digits", "compare spoken-digits --minutes 4 --models s7,eventssm,lru,mamba,lstm"),
-    Held("ablation-walker2d", "ablate walker2d --minutes 1 --set data.copies=1"),
+    Held("ablation-walker2d", "ablate walker2d --minutes 0.5 --set data.copies=1 --set train.rate=1e-2"),
     Held("ablation-nmnist", "ablate nmnist --minutes 2"),
 )
 

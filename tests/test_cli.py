@@ -33,7 +33,7 @@ def data(tmp_path_factory):
 
 
 def command(*arguments):
-    process = [sys.executable, "-W", "error", "-m", "s7.cli", *map(str, arguments)]
+    process = [sys.executable, "-W", "error", "-m", "s7", *map(str, arguments)]
     return subprocess.Popen(process, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -37,7 +37,7 @@ class Runner:
     data: Path | None = None
     jobs: int = 1
     listener: Listener = field(default_factory=Listener)
-    program: tuple[str, ...] = (sys.executable, "-m", "s7.cli")
+    program: tuple[str, ...] = (sys.executable, "-m", "s7")
 
     def __post_init__(self):
         if self.jobs < 1:

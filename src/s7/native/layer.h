@@ -306,8 +306,7 @@ class Layer {
       load_tile(saved.raw + first * states_, count, states_, raw.data());
       load_tile(saved.input + first * rows_, count, rows_, input.data());
       load_tile(adjoint + first * rows_, count, rows_, lambda.data());
-      for (int64_t k = 0; k < count; ++k)
-        std::memcpy(earlier.data() + k * rows_, state_before(saved, first + k), size_t(rows_) * sizeof(T));
+      copy_states_before(saved, first, count, earlier.data());
       load_tile(earlier.data(), count, rows_, before.data());
       discretize_back(Circumstances<T>(in_, first, count), lambda.data(), before.data(), raw.data(), input.data(), gap,
                       omega_sums);
@@ -321,10 +320,18 @@ class Layer {
     });
   }
 
-  const T* state_before(const LayerSaved<T>& saved, int64_t event) const {
-    const int64_t n = event / shape_.length, k = event % shape_.length;
-    if (k == (shape_.reverse ? shape_.length - 1 : 0)) return in_.initial + n * rows_;
-    return saved.x + (event + (shape_.reverse ? 1 : -1)) * rows_;
+  // The states that the events of a tile were reached from: those of their neighbours, and at the beginning of a
+  // sequence the initial one.
+  void copy_states_before(const LayerSaved<T>& saved, int64_t first, int64_t count, T* earlier) const {
+    const int64_t length = shape_.length, shift = shape_.reverse ? 1 : -1;
+    const int64_t from = first + shift < 0 ? 0 : first + shift;
+    const int64_t to = first + count + shift > shape_.events() ? shape_.events() : first + count + shift;
+    std::memcpy(earlier + (from - first - shift) * rows_, saved.x + from * rows_,
+                size_t((to - from) * rows_) * sizeof(T));
+    const int64_t beginning = shape_.reverse ? length - 1 : 0;
+    for (int64_t n = (first - beginning + length - 1) / length; n * length + beginning < first + count; ++n)
+      std::memcpy(earlier + (n * length + beginning - first) * rows_, in_.initial + n * rows_,
+                  size_t(rows_) * sizeof(T));
   }
 
   // In place of `raw` the gradient of w_k, in place of `input` that of B_k u_k + b; `gap` is the gradient of dt.

@@ -257,8 +257,8 @@ class Form {
     for (int64_t m = 0; m < products_.count(); m += kProducts) {
       const int64_t count = products_.count() - m < kProducts ? products_.count() - m : kProducts;
       for (int64_t k = 0; k < events; k += kGroup<T>) {
-        for (int64_t n = 0; n < outputs_; n += kOutputs) {
-          const int64_t wide = outputs_ - n < kOutputs ? outputs_ - n : kOutputs;
+        for (int64_t n = 0, wide = 0; n < outputs_; n += wide) {
+          wide = block_at(n);
           const T* weights = forward_.data() + n * products_.count() + m * wide;
           T* to = y + n * kTile + k;
           if (n == 0) {
@@ -313,15 +313,21 @@ class Form {
   const Products& products() const { return products_; }
 
  private:
+  // How many outputs from n on `apply` computes together. The last two blocks share what is left: sums of one or two
+  // outputs would keep the processor waiting for its own additions.
+  int64_t block_at(int64_t n) const {
+    const int64_t left = outputs_ - n;
+    if (left >= 2 * kOutputs) return kOutputs;
+    return left > kOutputs ? (left + 1) / 2 : left;
+  }
+
   template <class F>
   void pack_forward(F weight) {
     forward_ = Buffer<T>(products_.count() * outputs_);
     T* to = forward_.data();
-    for (int64_t first = 0; first < outputs_; first += kOutputs) {
-      const int64_t last = first + kOutputs < outputs_ ? first + kOutputs : outputs_;
+    for (int64_t first = 0; first < outputs_; first += block_at(first))
       for (int64_t m = 0; m < products_.count(); ++m)
-        for (int64_t n = first; n < last; ++n) *to++ = weight(m, n);
-    }
+        for (int64_t n = first; n < first + block_at(first); ++n) *to++ = weight(m, n);
   }
 
   template <class F>

@@ -1,4 +1,4 @@
-"""`python -m s7.cli`."""
+"""`python -m s7`, the same as the command `s7`."""
 
 import sys
 
