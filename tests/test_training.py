@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -11,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import s7
+from s7.data.loader import Augmentation
 from s7.training import CrossEntropy, Diverged, Interrupted, MeanSquared, TrainConfig, Watcher, pace
 from s7.training.loop import Progress, Trainer
 
@@ -131,10 +134,28 @@ def test_the_pace_is_measured(monkeypatch):
     trainer = Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(batch=7), 0)
     before = np.array(trainer.state.trained)
     # A step takes two seconds and a validation eight: an epoch of 4 batches sixteen.
-    ticks = iter([tick for seconds in 2 * (6 * [2] + 2 * [8]) for tick in (0, seconds)])
+    ticks = iter([tick for seconds in 2 * [2 * pace.TIMED, 8, 8] for tick in (0, seconds)])
     monkeypatch.setattr(pace.time, "perf_counter", lambda: next(ticks))
     assert [pace.steps_within(seconds, trainer) for seconds in (32, 40)] == [8, 10]
     assert np.array_equal(trainer.state.trained, before)
+
+
+@dataclass(frozen=True)
+class Slow(Augmentation):
+    """Nothing new, after a while."""
+
+    def longest(self, lengths):
+        return lengths
+
+    def __call__(self, samples, chosen, seed, epoch):
+        time.sleep(0.02)
+        return samples.take(chosen)
+
+
+def test_the_pace_counts_the_making_of_batches():
+    samples = s7.Samples.of(*sums())
+    trainer = Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(batch=7), 0, Slow())
+    assert pace.steps_within(10, trainer) <= 10 / 0.02
 
 
 @pytest.mark.parametrize("step", [2, 6])
