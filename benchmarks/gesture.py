@@ -46,7 +46,7 @@ def training_step() -> dict[str, Any]:
     seconds = []
     for _ in range(1 + REPEATS):
         start = time.perf_counter()
-        state, outcome = trainer.steps.train(state, batch, key)
+        state, outcome = trainer.steps.train(trainer.optimizer, state, batch, key)
         assert bool(outcome.good)
         seconds.append(time.perf_counter() - start)
     return {"events": int(recording.lengths[0]), "first": seconds[0], "seconds": min(seconds[1:])}

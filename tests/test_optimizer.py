@@ -1,5 +1,6 @@
 """The optimizer is AdamW as Optax has it, with every parameter in the group that it is said to be in."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,13 +42,13 @@ def documented(name):
 
 def adamw(size, **changes):
     settings = {"steps": 20, "warm_up": 5, "clip": 0.0, "accumulate": 1}
-    rate, decay = np.full(size, 0.03, np.float32), np.zeros(size, np.float32)
+    rate, decay = jnp.full(size, 0.03, jnp.float32), jnp.zeros(size, jnp.float32)
     return AdamW(**{"rate": rate, "decay": decay, **settings, **changes})
 
 
 def run(optimizer, parameters, gradients):
     """The parameters after each gradient."""
-    update, memory, seen = jax.jit(optimizer.update), optimizer.init(parameters), []
+    update, memory, seen = eqx.filter_jit(optimizer.update), optimizer.init(parameters), []
     for gradient in gradients:
         parameters, memory = update(gradient, memory, parameters)
         seen.append(np.asarray(parameters))
@@ -59,7 +60,7 @@ def test_twenty_steps_are_those_of_optax():
     # Gradients below and above the clip; a matrix that decays and a vector that does not.
     gradients = jnp.asarray(rng.normal(size=(20, 7)) * np.geomspace(0.01, 10, 20)[:, None])
     start = {"matrix": jnp.asarray(rng.normal(size=4)), "vector": jnp.asarray(rng.normal(size=3))}
-    decay = np.float32([0.1] * 4 + [0] * 3)
+    decay = jnp.array([0.1] * 4 + [0] * 3, jnp.float32)
     mine = adamw(7, decay=decay, clip=0.5)
     theirs = optax.chain(
         optax.clip_by_global_norm(0.5),
@@ -86,7 +87,7 @@ def test_twenty_steps_are_those_of_optax():
 def test_gathered_batches_make_one_step_with_their_mean():
     rng = np.random.default_rng(1)
     start, gradients = jnp.asarray(rng.normal(size=5)), jnp.asarray(rng.normal(size=(12, 5)))
-    settings = {"steps": 4, "warm_up": 1, "clip": 0.7, "decay": np.full(5, 0.1, np.float32)}
+    settings = {"steps": 4, "warm_up": 1, "clip": 0.7, "decay": jnp.full(5, 0.1, jnp.float32)}
     one_by_one = run(adamw(5, **settings), start, gradients.reshape(4, 3, 5).mean(1))
     gathered = run(adamw(5, accumulate=3, **settings), start, gradients)
     np.testing.assert_allclose(gathered[2::3], one_by_one, rtol=1e-12)

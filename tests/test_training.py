@@ -140,6 +140,21 @@ def test_the_pace_is_measured(monkeypatch):
     assert np.array_equal(trainer.state.trained, before)
 
 
+def test_one_program_serves_trainings_of_any_length_and_rate():
+    samples = s7.Samples.of(*sums())
+    settings = {"batch": 7, "shapes": 1}
+    first, second = (
+        Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(**settings | more), 0)
+        for more in ({"steps": 3}, {"epochs": 50, "rate": 0.1, "warm_up": 0.3})
+    )
+    first.run(Watcher())
+    compiled = first.steps.train._cache_size()
+    second.steps = first.steps
+    with pytest.raises(Interrupted):
+        second.run(StopAt(2))
+    assert first.steps.train._cache_size() == compiled == 1
+
+
 @dataclass(frozen=True)
 class Slow(Augmentation):
     """Nothing new, after a while."""

@@ -152,8 +152,12 @@ class Job:
             if minutes is not None and not folder.is_begun:
                 steps = steps_within(60 * minutes, run.trainer)
                 say(f"{minutes:g} minutes are about {steps:,} batches, {steps / run.trainer.per_epoch:.2g} epochs")
-                job = replace(self, settings=merge(self.settings, {"train": {"steps": steps}}))
+                job, compiled = (
+                    replace(self, settings=merge(self.settings, {"train": {"steps": steps}})),
+                    run.trainer.steps,
+                )
                 run = job._prepared(problem, watch or Watcher())
+                run.trainer.steps = compiled
             if not folder.is_begun:
                 folder.write_config(job.config(problem))
             return run.kept_in(folder, resume=resume)

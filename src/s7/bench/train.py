@@ -33,18 +33,18 @@ STEPS = 16_384
 class Training:
     """A model in training under one backend; a call is one step."""
 
-    def __init__(self, steps: Steps, state: TrainState, batch: Batch, backend: str):
+    def __init__(self, steps: Steps, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
         # A step takes its state's memory: each backend trains a copy.
         self._state = jax.tree.map(jnp.array, state)
-        self._batch, self._key = batch, jax.random.key(0)
+        self._optimizer, self._batch, self._key = optimizer, batch, jax.random.key(0)
         start = time.perf_counter()
         with under(backend):
-            self._step = steps.train.lower(self._state, batch, self._key).compile()
+            self._step = steps.train.lower(optimizer, self._state, batch, self._key).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def __call__(self) -> Any:
         """The loss before the step."""
-        self._state, outcome = self._step(self._state, self._batch, self._key)
+        self._state, outcome = self._step(self._optimizer, self._state, self._batch, self._key)
         return jax.block_until_ready(outcome.sums.values["loss"])
 
 
@@ -63,7 +63,7 @@ def rows(
         anatomy, trained, carried = dissect(model)
         # As if it went on for long: the rate does not change within the few steps that are timed.
         optimizer = AdamW.of(training, anatomy, 1_000_000)
-        steps = Steps(anatomy, CrossEntropy(OUTPUTS), optimizer)
+        steps = Steps(anatomy, CrossEntropy(OUTPUTS))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         for length in lengths:
             size = min(training.batch, max(1, STEPS // length))
@@ -72,7 +72,7 @@ def rows(
             rivals = {}
             for backend in backend_names():
                 say(f"{where}, compiling {backend}")
-                rivals[backend] = Training(steps, state, batch, backend)
+                rivals[backend] = Training(steps, optimizer, state, batch, backend)
             say(f"{where}, comparing")
             require_agreement({name: rival() for name, rival in rivals.items()}, where)
             say(f"{where}, timing")

@@ -111,7 +111,7 @@ class Trainer:
         per_epoch = len(loader.plans(0))
         optimizer = AdamW.of(config, anatomy, config.batches(per_epoch))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
-        steps = Steps(anatomy, objective, optimizer)
+        steps = Steps(anatomy, objective)
         parts = objective, loader, valid, config, seed, optimizer, anatomy, steps
         return cls(*parts, state, Position(), model, per_epoch)
 
@@ -160,7 +160,9 @@ class Trainer:
                 batch = next(batches)
                 now = time.perf_counter()
                 waited, at.waited = waited + now - asked, at.waited + now - asked
-                self.state, outcome = self.steps.train(self.state, batch, jax.random.fold_in(key, at.step))
+                self.state, outcome = self.steps.train(
+                    self.optimizer, self.state, batch, jax.random.fold_in(key, at.step)
+                )
                 # The outcome of the step before: by now it is there, and the machine is already busy with this one.
                 if pending is not None:
                     self._account(pending)

@@ -12,9 +12,9 @@ step. Parameters are one vector (see parameters.py), and so is everything here.
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -38,19 +38,19 @@ class Memory(NamedTuple):
     batches: Int[Array, ""]
 
 
-@dataclass(frozen=True, eq=False)
-class AdamW:
+class AdamW(eqx.Module):
     """`steps` updates, the first `warm_up` of them at rising rates, each from `accumulate` batches.
 
-    `rate` and `decay` are those of each number. `clip` bounds the gradient's norm; 0 leaves it alone.
+    `rate` and `decay` are those of each number. `clip` bounds the gradient's norm; 0 leaves it alone. A step that is
+    compiled reads the numbers: one program serves trainings of any length and rate.
     """
 
-    rate: Float[np.ndarray, " N"]
-    decay: Float[np.ndarray, " N"]
-    steps: int
-    warm_up: int
-    clip: float = 0.0
-    accumulate: int = 1
+    rate: Float[Array, " N"]
+    decay: Float[Array, " N"]
+    steps: int | Int[Array, ""]
+    warm_up: int | Int[Array, ""]
+    clip: float = eqx.field(default=0.0, static=True)
+    accumulate: int = eqx.field(default=1, static=True)
 
     @classmethod
     def of(cls, config: TrainConfig, anatomy: Anatomy, batches: int) -> "AdamW":
@@ -63,8 +63,8 @@ class AdamW:
             return decays[group(name)] if len(shape) > 1 else 0.0
 
         return cls(
-            anatomy.spread(lambda name, _: rates[group(name)]),
-            anatomy.spread(decay),
+            jnp.asarray(anatomy.spread(lambda name, _: rates[group(name)])),
+            jnp.asarray(anatomy.spread(decay)),
             steps,
             round(config.warm_up * steps),
             config.clip,
@@ -103,14 +103,14 @@ class AdamW:
         v = BETA2 * memory.v + (1 - BETA2) * gradient**2
         power = t.astype(parameters.dtype)
         direction = m / (1 - BETA1**power) / (jnp.sqrt(v / (1 - BETA2**power)) + EPSILON)
-        rate = self.schedule(t - 1).astype(parameters.dtype) * jnp.asarray(self.rate, parameters.dtype)
-        decayed = direction + jnp.asarray(self.decay, parameters.dtype) * parameters
+        rate = self.schedule(t - 1).astype(parameters.dtype) * self.rate.astype(parameters.dtype)
+        decayed = direction + self.decay.astype(parameters.dtype) * parameters
         return parameters - rate * decayed, Memory(m, v, memory.gathered, batches)
 
     def schedule(self, step: Array | int) -> Array:
         """The part of the peak rate at a step, counted from 0."""
         rising = jnp.asarray(step + 1, jnp.float32) / (self.warm_up + 1)
-        through = (jnp.asarray(step, jnp.float32) - self.warm_up) / max(1, self.steps - self.warm_up)
+        through = (jnp.asarray(step, jnp.float32) - self.warm_up) / jnp.maximum(1, self.steps - self.warm_up)
         falling = 0.5 * (1 + jnp.cos(math.pi * jnp.clip(through, 0, 1)))
         return jnp.where(step < self.warm_up, rising, falling)
 

@@ -19,7 +19,7 @@ TIMED = 16
 def steps_within(seconds: float, trainer: Trainer) -> int:
     """How many batches can be made and trained on in so many seconds, with a validation after each epoch; one at least.
 
-    Compiling is not counted: what is compiled here is found again by the run that follows.
+    Compiling is not counted: the trainer that follows can have these `steps`, which are compiled.
     """
     plans = trainer.loader.plans(0)
     epoch = _seconds_of_batch(trainer, plans) * len(plans)
@@ -36,7 +36,7 @@ def _seconds_of_batch(trainer: Trainer, plans: list[Plan]) -> float:
     # The step takes its state away, so it works on a copy.
     state = jax.tree.map(jnp.array, trainer.state)
     for plan in {plan.length: plan for plan in plans}.values():
-        state, _ = trainer.steps.train(state, trainer.loader.batch(plan, 0), key)
+        state, _ = trainer.steps.train(trainer.optimizer, state, trainer.loader.batch(plan, 0), key)
     jax.block_until_ready(state)
     # The clock runs when as many batches are made as are used: not for the first ones, and not after the last is made.
     stretch = _short_epoch(plans, TIMED + 2 * AHEAD)
@@ -44,7 +44,7 @@ def _seconds_of_batch(trainer: Trainer, plans: list[Plan]) -> float:
         for number in range(TIMED + AHEAD):
             if number == AHEAD:
                 began = time.perf_counter()
-            state, outcome = trainer.steps.train(state, next(batches), key)
+            state, outcome = trainer.steps.train(trainer.optimizer, state, next(batches), key)
             jax.block_until_ready(outcome)
     return (time.perf_counter() - began) / TIMED
 

@@ -42,17 +42,18 @@ class Outcome(NamedTuple):
 
 
 class Steps:
-    """The compiled steps for a model, an objective and an optimizer."""
+    """The compiled steps for a model and an objective."""
 
-    def __init__(self, anatomy: Anatomy, objective: Objective, optimizer: AdamW | None = None):
-        self._anatomy, self._objective, self._optimizer = anatomy, objective, optimizer
+    def __init__(self, anatomy: Anatomy, objective: Objective):
+        self._anatomy, self._objective = anatomy, objective
         # The state is given away: its memory becomes that of the next one.
-        self.train = jax.jit(self._train, donate_argnums=0)
+        self.train = jax.jit(self._train, donate_argnums=1)
         self.outputs = jax.jit(self._outputs)
         self.sums = jax.jit(self._sums)
 
-    def _train(self, state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Outcome]:
-        assert self._optimizer is not None
+    def _train(
+        self, optimizer: AdamW, state: TrainState, batch: Batch, key: PRNGKeyArray
+    ) -> tuple[TrainState, Outcome]:
         assert state.memory is not None
 
         def loss(arrays):
@@ -68,7 +69,7 @@ class Steps:
         arrays = self._anatomy.unravel(state.trained)
         (mean, (sums, carried)), by_array = jax.value_and_grad(loss, has_aux=True)(arrays)
         gradient = self._anatomy.ravel(by_array)
-        trained, memory = self._optimizer.update(gradient, state.memory, state.trained)
+        trained, memory = optimizer.update(gradient, state.memory, state.trained)
         # One NaN in the gradient is in its norm, and after clipping everywhere: the gradient tells whose it was.
         bad = jnp.where(jnp.isfinite(gradient).all(), _first_bad(trained), _first_bad(gradient))
         good = state.good & (bad < 0) & jnp.isfinite(mean)
