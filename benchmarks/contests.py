@@ -45,10 +45,13 @@ CONTESTS = (
         "s7,s5,s4d,lru,mamba,lstm,gru,lem,cornn,lipschitz-rnn,fastgrnn,exprnn",
     ),
     Held("pendulum", "compare pendulum --minutes 3 --models s7,s5,lstm,gru-d"),
-    Held("nmnist", "compare nmnist --minutes 4 --models s7,eventssm,lru,mamba,lstm"),
-    Held("spoken-digits", "compare spoken-digits --minutes 4 --models s7,eventssm,lru,mamba,lstm"),
+    Held("nmnist", "compare nmnist --minutes 1 --models s7,eventssm,lru,mamba,lstm"),
+    Held(
+        "spoken-digits",
+        "compare spoken-digits --minutes 1 --set train.rate=1e-2 --models s7,eventssm,lru,mamba,lstm",
+    ),
     Held("ablation-walker2d", "ablate walker2d --minutes 0.5 --set data.copies=1 --set train.rate=1e-2"),
-    Held("ablation-nmnist", "ablate nmnist --minutes 2"),
+    Held("ablation-nmnist", "ablate nmnist --minutes 0.5"),
 )
 
 

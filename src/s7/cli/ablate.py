@@ -42,4 +42,5 @@ def run(options: argparse.Namespace) -> int:
                 raise ValueError(f"--only: {unknown('ablation', name, known)}")
         chosen = (chosen[0], *(known[name] for name in names if known[name] is not chosen[0]))
     out = options.out or Path("runs") / f"ablate-{options.task.replace(':', '.')}"
-    return hold(Contest(rules, chosen, options.seeds, out), options, lambda tally: tally.ablation())
+    contest = Contest(rules, chosen, options.seeds, out)
+    return hold(contest, options, lambda tally: tally.ablation(), lambda tally: tally.scores)

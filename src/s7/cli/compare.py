@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         options.seeds,
         options.out or Path("runs") / f"compare-{options.task.replace(':', '.')}",
     )
-    return hold(contest, options, lambda tally: tally.table())
+    return hold(contest, options, lambda tally: tally.table(), lambda tally: tally.ranked())
 
 
 def rules_of(options: argparse.Namespace) -> dict:
@@ -58,8 +58,11 @@ def rules_of(options: argparse.Namespace) -> dict:
     return shared | {"set": tuple(settings), "test": not options.no_test}
 
 
-def hold(contest, options: argparse.Namespace, shown) -> int:
-    """Makes the runs and writes the table, for people or machines, and the page; 1 if a run failed."""
+def hold(contest, options: argparse.Namespace, shown, order) -> int:
+    """Makes the runs and writes the table, for people or machines, and the page; 1 if a run failed.
+
+    `shown` makes the table of a tally, `order` the order of its scores on the page.
+    """
     import json
     import signal
 
@@ -88,7 +91,9 @@ def hold(contest, options: argparse.Namespace, shown) -> int:
     tally = Tally.of(contest, failures)
     write_atomically(contest.out / "comparison.json", json.dumps(tally.record(), indent=1).encode())
     print(json.dumps(tally.record()) if options.json else f"\n{shown(tally)}")
-    begun = [heat.folder.path for heat in contest.heats() if heat.folder.is_begun]
+    names = [score.name for score in order(tally)]
+    heats = sorted(contest.heats(), key=lambda heat: names.index(heat.entrant.name))
+    begun = [heat.folder.path for heat in heats if heat.folder.is_begun]
     try:
         page = write(begun, contest.out / "report.html") if begun else None
     except ValueError as error:  # matplotlib is an extra
