@@ -44,7 +44,10 @@ CONTESTS = (
         "compare fitzhugh-nagumo --minutes 0.5 --models "
         "s7,s5,s4d,lru,mamba,lstm,gru,lem,cornn,lipschitz-rnn,fastgrnn,exprnn",
     ),
-    Held("pendulum", "compare pendulum --minutes 3 --models s7,s5,lstm,gru-d"),
+    Held(
+        "pendulum",
+        "compare pendulum --minutes 1 --set data.copies=1 --set train.rate=1.2e-2 --models s7,s5,lstm,gru-d",
+    ),
     Held("nmnist", "compare nmnist --minutes 1 --models s7,eventssm,lru,mamba,lstm"),
     Held(
         "spoken-digits",
