@@ -152,10 +152,8 @@ class Job:
             if minutes is not None and not folder.is_begun:
                 steps = steps_within(60 * minutes, run.trainer)
                 say(f"{minutes:g} minutes are about {steps:,} batches, {steps / run.trainer.per_epoch:.2g} epochs")
-                job, compiled = (
-                    replace(self, settings=merge(self.settings, {"train": {"steps": steps}})),
-                    run.trainer.steps,
-                )
+                compiled = run.trainer.steps
+                job = replace(self, settings=merge(self.settings, {"train": {"steps": steps}}))
                 run = job._prepared(problem, watch or Watcher())
                 run.trainer.steps = compiled
             if not folder.is_begun:
