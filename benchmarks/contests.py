@@ -112,6 +112,7 @@ def _ablation(tally: dict[str, Any]) -> list[str]:
     ]
     for score in tally["scores"]:
         if not score["test"]:
+            lines.append(f"| {score['name']} | no result | 0 | | | |")
             continue
         told, sure = difference_told(metric, score["difference"], score["verdict"])
         value = f"{spread(metric, score['test'])} | {len(score['test'])}"
