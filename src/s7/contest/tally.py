@@ -146,7 +146,9 @@ def difference_told(metric: str, difference: float | None, verdict: str | None) 
     """Both for people: by how much, and whether that is worse, better, or no more than noise."""
     if difference is None:
         return "", ""
-    return f"{'+' if difference > 0 else '−'}{amount(metric, abs(difference))}", verdict or "–"
+    told = amount(metric, abs(difference))
+    sign = "" if told == amount(metric, 0.0) else "+" if difference > 0 else "−"
+    return sign + told, verdict or "–"
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
