@@ -98,7 +98,6 @@ void apply_form(const Form<T>& form, int64_t events, int64_t width, int64_t stat
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_input(u + first * width, count, width, rows.data());
       if (state > 0) load_tile(x + first * state, count, state, rows.data() + layout.state_row() * kTile);
-      result.clear();
       form.apply(rows.data(), count, result.data());
       store_tile(result.data(), count, form.outputs(), y + first * form.outputs());
     });

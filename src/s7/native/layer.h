@@ -59,9 +59,7 @@ class Layer {
       rows.clear();
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
         load_input(in_.u + first * width_, count, width_, rows.data());
-        raw.clear();
         raw_.apply(rows.data(), count, raw.data());
-        input.clear();
         input_.apply(rows.data(), count, input.data(), work.data());
         if (out.raw != nullptr) {
           store_tile(raw.data(), count, states_, out.raw + first * states_);
@@ -80,7 +78,6 @@ class Layer {
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
         load_input(in_.u + first * width_, count, width_, rows.data());
         load_tile(out.x + first * rows_, count, rows_, rows.data() + layout_.state_row() * kTile);
-        y.clear();
         output_.apply(rows.data(), count, y.data(), work.data());
         pass_through(rows.data(), count, direct.data(), y.data());
         store_tile(y.data(), count, width_, out.y + first * width_);
@@ -222,7 +219,7 @@ class Layer {
 
   // y += D_k u_k.
   void pass_through(const T* rows, int64_t count, T* direct, T* y) const {
-    if (shape_.direct == Direct::kFull) return direct_.apply(rows, count, y);
+    if (shape_.direct == Direct::kFull) return direct_.add(rows, count, y);
     diagonal(rows, count, direct);
     for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
       store(y + n, load(y + n) + load(direct + n) * load(rows + n));
@@ -230,10 +227,7 @@ class Layer {
 
   // The diagonal of D_k.
   void diagonal(const T* rows, int64_t count, T* direct) const {
-    if (shape_.direct == Direct::kDiagonal) {
-      std::memset(direct, 0, size_t(width_ * kTile) * sizeof(T));
-      return direct_.apply(rows, count, direct);
-    }
+    if (shape_.direct == Direct::kDiagonal) return direct_.apply(rows, count, direct);
     for (int64_t h = 0; h < width_; ++h)
       for (int64_t k = 0; k < kTile; k += kLanes<T>) store(direct + h * kTile + k, all(in_.D[h]));
   }

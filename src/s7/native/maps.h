@@ -113,7 +113,6 @@ class FactoredMap {
   // Both factors into `work`, and their product into its rows.
   void multiply(T* rows, int64_t events, T* work) const {
     T *first = work, *second = work + layout_.rank * kTile, *product = rows + layout_.factor_row() * kTile;
-    std::memset(work, 0, size_t(2 * layout_.rank * kTile) * sizeof(T));
     first_.apply(rows, events, first);
     second_.apply(rows, events, second);
     for (int64_t n = 0; n < layout_.rank * kTile; n += kLanes<T>)

@@ -15,6 +15,15 @@
 #include "memory.h"
 #include "simd.h"
 
+// A kernel keeps its sums in all the registers there are. The compiler finds that it can where small loops are unrolled
+// early, and where the function is not mixed with its caller.
+#define S7_KERNEL __attribute__((noinline))
+#if defined(__clang__)
+#define S7_UNROLL _Pragma("unroll")
+#else
+#define S7_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace s7::S7_ISA {
 
 inline constexpr int kTile = 96;    // events; a multiple of every group below
@@ -102,13 +111,12 @@ class Products {
   int64_t filled_ = 0, count_ = 0, spread_ = 0;
 };
 
-// y[r][group] += Σ_m weights[m][r] · z_m. The first rows to be computed make z from its factors and keep it.
+// y[r][group] = Σ_m weights[m][r] · z_m, or added to what is there. The first rows to be computed make z from its
+// factors and keep it.
 template <class T, int kRows, bool kMake>
-inline void accumulate(const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z, T* y) {
+inline void accumulate(const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z, bool add, T* y) {
   using V = Vector<T>;
-  V sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = load(y + r * kTile + v * kLanes<T>);
+  V sum[kRows][kVectors] = {};
   for (int64_t m = 0; m < count; ++m) {
     V product[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -125,59 +133,64 @@ inline void accumulate(const T* weights, const T* rows, const Pair* pairs, int64
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) store(y + r * kTile + v * kLanes<T>, sum[r][v]);
+    for (int v = 0; v < kVectors; ++v) {
+      T* place = y + r * kTile + v * kLanes<T>;
+      store(place, add ? load(place) + sum[r][v] : sum[r][v]);
+    }
 }
 
 template <class T, bool kMake>
 inline void accumulate_rows(int64_t outputs, const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z,
-                            T* y) {
+                            bool add, T* y) {
   switch (outputs) {
     case 1:
-      return accumulate<T, 1, kMake>(weights, rows, pairs, count, z, y);
+      return accumulate<T, 1, kMake>(weights, rows, pairs, count, z, add, y);
     case 2:
-      return accumulate<T, 2, kMake>(weights, rows, pairs, count, z, y);
+      return accumulate<T, 2, kMake>(weights, rows, pairs, count, z, add, y);
     case 3:
-      return accumulate<T, 3, kMake>(weights, rows, pairs, count, z, y);
+      return accumulate<T, 3, kMake>(weights, rows, pairs, count, z, add, y);
     case 4:
-      return accumulate<T, 4, kMake>(weights, rows, pairs, count, z, y);
+      return accumulate<T, 4, kMake>(weights, rows, pairs, count, z, add, y);
     case 5:
-      if constexpr (kOutputs > 4) return accumulate<T, 5, kMake>(weights, rows, pairs, count, z, y);
+      if constexpr (kOutputs > 4) return accumulate<T, 5, kMake>(weights, rows, pairs, count, z, add, y);
       break;
     case 6:
-      if constexpr (kOutputs > 4) return accumulate<T, 6, kMake>(weights, rows, pairs, count, z, y);
+      if constexpr (kOutputs > 4) return accumulate<T, 6, kMake>(weights, rows, pairs, count, z, add, y);
       break;
     case 7:
-      if constexpr (kOutputs > 4) return accumulate<T, 7, kMake>(weights, rows, pairs, count, z, y);
+      if constexpr (kOutputs > 4) return accumulate<T, 7, kMake>(weights, rows, pairs, count, z, add, y);
       break;
     case 8:
-      if constexpr (kOutputs > 4) return accumulate<T, 8, kMake>(weights, rows, pairs, count, z, y);
+      if constexpr (kOutputs > 4) return accumulate<T, 8, kMake>(weights, rows, pairs, count, z, add, y);
       break;
   }
 }
 
 // t = Σ_n weights[n] · g[n] for kSpread products of one left row, spread at once over the gradients of both factors.
 template <class T>
-inline void spread(const T* weights, const T* g, int64_t outputs, const T* left, const T* right, T* left_gradient,
-                   T* right_gradient) {
+S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* left, const T* right, T* left_gradient,
+                      T* right_gradient) {
   using V = Vector<T>;
-  V t[kSpread][kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    const V gradient = load(g + v * kLanes<T>);
-    for (int s = 0; s < kSpread; ++s) t[s][v] = weights[s] * gradient;
-  }
-  for (int64_t n = 1; n < outputs; ++n) {
+  V t[kSpread][kVectors] = {};
+  for (int64_t n = 0; n < outputs; ++n) {
     V gradient[kVectors];
+    S7_UNROLL
     for (int v = 0; v < kVectors; ++v) gradient[v] = load(g + n * kTile + v * kLanes<T>);
+    S7_UNROLL
     for (int s = 0; s < kSpread; ++s) {
       const V weight = all(weights[n * kSpread + s]);
+      S7_UNROLL
       for (int v = 0; v < kVectors; ++v) t[s][v] += weight * gradient[v];
     }
   }
+  S7_UNROLL
   for (int v = 0; v < kVectors; ++v) {
     const int64_t at = v * kLanes<T>;
     const V factor = load(left + at);
     V sum = t[0][v] * load(right + at);
+    S7_UNROLL
     for (int s = 1; s < kSpread; ++s) sum += t[s][v] * load(right + s * kTile + at);
+    S7_UNROLL
     for (int s = 0; s < kSpread; ++s) {
       T* place = right_gradient + s * kTile + at;
       store(place, load(place) + t[s][v] * factor);
@@ -189,21 +202,30 @@ inline void spread(const T* weights, const T* g, int64_t outputs, const T* left,
 
 // sums[m][columns] += Σ_events z[m][event] · g[event][columns], for kRows products and kColumns vectors of outputs.
 template <class T, int kRows, int kColumns>
-inline void gather(const T* z, const T* g, int64_t events, int64_t g_stride, T* sums, int64_t sums_stride) {
+S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, T* sums, int64_t sums_stride) {
   using V = Vector<T>;
-  V sum[kRows][kColumns];
-  for (int r = 0; r < kRows; ++r)
-    for (int c = 0; c < kColumns; ++c) sum[r][c] = load(sums + r * sums_stride + c * kLanes<T>);
+  V sum[kRows][kColumns] = {};
+  S7_UNROLL
+  for (int r = 0; r < kRows; ++r)  // far away where they are many, but here by the time that they are added to
+    S7_UNROLL
+  for (int c = 0; c < kColumns; c += 64 / int(sizeof(V))) __builtin_prefetch(sums + r * sums_stride + c * kLanes<T>, 1);
   for (int64_t k = 0; k < events; ++k) {
     V gradient[kColumns];
+    S7_UNROLL
     for (int c = 0; c < kColumns; ++c) gradient[c] = load(g + k * g_stride + c * kLanes<T>);
+    S7_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const V product = all(z[r * kTile + k]);
+      S7_UNROLL
       for (int c = 0; c < kColumns; ++c) sum[r][c] += product * gradient[c];
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int c = 0; c < kColumns; ++c) store(sums + r * sums_stride + c * kLanes<T>, sum[r][c]);
+  S7_UNROLL
+  for (int r = 0; r < kRows; ++r) S7_UNROLL
+  for (int c = 0; c < kColumns; ++c) {
+    T* place = sums + r * sums_stride + c * kLanes<T>;
+    store(place, load(place) + sum[r][c]);
+  }
 }
 
 inline constexpr int kGathered = 12;  // products gathered at a time: with 1, 2 or 3 columns, 12, 6 or 4 at once
@@ -250,26 +272,11 @@ class Form {
     if (layouts != Layouts::kApply) pack_backward(weight);
   }
 
-  // y[n] += form(rows), for the groups of events that hold anything.
-  void apply(const T* rows, int64_t events, T* y) const {
-    alignas(64) T z[kProducts * kGroup<T>];
-    const Pair* pairs = products_.pairs().data();
-    for (int64_t m = 0; m < products_.count(); m += kProducts) {
-      const int64_t count = products_.count() - m < kProducts ? products_.count() - m : kProducts;
-      for (int64_t k = 0; k < events; k += kGroup<T>) {
-        for (int64_t n = 0, wide = 0; n < outputs_; n += wide) {
-          wide = block_at(n);
-          const T* weights = forward_.data() + n * products_.count() + m * wide;
-          T* to = y + n * kTile + k;
-          if (n == 0) {
-            accumulate_rows<T, true>(wide, weights, rows + k, pairs + m, count, z, to);
-          } else {
-            accumulate_rows<T, false>(wide, weights, rows + k, pairs + m, count, z, to);
-          }
-        }
-      }
-    }
-  }
+  // y[n] = form(rows), for the groups of events that hold anything.
+  void apply(const T* rows, int64_t events, T* y) const { compute(rows, events, false, y); }
+
+  // y[n] += form(rows).
+  void add(const T* rows, int64_t events, T* y) const { compute(rows, events, true, y); }
 
   // gradient[rows] += what g[n] sends back to the factors.
   void back(const T* rows, const T* g, int64_t events, T* gradient) const {
@@ -313,6 +320,26 @@ class Form {
   const Products& products() const { return products_; }
 
  private:
+  void compute(const T* rows, int64_t events, bool add, T* y) const {
+    alignas(64) T z[kProducts * kGroup<T>];
+    const Pair* pairs = products_.pairs().data();
+    for (int64_t m = 0; m < products_.count(); m += kProducts) {
+      const int64_t count = products_.count() - m < kProducts ? products_.count() - m : kProducts;
+      for (int64_t k = 0; k < events; k += kGroup<T>) {
+        for (int64_t n = 0, wide = 0; n < outputs_; n += wide) {
+          wide = block_at(n);
+          const T* weights = forward_.data() + n * products_.count() + m * wide;
+          T* to = y + n * kTile + k;
+          if (n == 0) {
+            accumulate_rows<T, true>(wide, weights, rows + k, pairs + m, count, z, add || m > 0, to);
+          } else {
+            accumulate_rows<T, false>(wide, weights, rows + k, pairs + m, count, z, add || m > 0, to);
+          }
+        }
+      }
+    }
+  }
+
   // How many outputs from n on `apply` computes together. The last two blocks share what is left: sums of one or two
   // outputs would keep the processor waiting for its own additions.
   int64_t block_at(int64_t n) const {

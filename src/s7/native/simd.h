@@ -1,12 +1,16 @@
 // Vectors of the width this file is compiled for, and the few functions on them that the kernels need.
 //
-// Everything is written with the vector extensions of GCC and Clang, so one source serves AVX-512, AVX2, SSE2 and
-// NEON: the compiler's flags decide, and `S7_ISA` names the namespace so that several builds live in one library.
+// All but one function is written with the vector extensions of GCC and Clang, so one source serves AVX-512, AVX2, SSE2
+// and NEON: the compiler's flags decide, and `S7_ISA` names the namespace so that several builds live in one library.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 namespace s7::S7_ISA {
 
@@ -169,8 +173,8 @@ inline Turn<float> turn(Vector<float> angle) {
 #define S7_SHUFFLE(x, y, ...) __builtin_shuffle(x, y, Order{__VA_ARGS__})
 #endif
 
-// The block of 4 × 4 numbers at `from`, transposed. (Blocks of 8 × 8 were slower with AVX2.)
-inline void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+// The block of 4 × 4 numbers at `from`, transposed.
+inline void transpose_4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   typedef float Row __attribute__((vector_size(16)));
   typedef int32_t Order __attribute__((vector_size(16)));
   Row r[4], s[4];
@@ -186,30 +190,68 @@ inline void transpose_block(const float* from, int64_t from_stride, float* to, i
   for (int n = 0; n < 4; ++n) std::memcpy(to + n * to_stride, &r[n], sizeof(Row));
 }
 
-inline void transpose_block(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
+inline void transpose_4(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) to[j * to_stride + i] = from[i * from_stride + j];
 }
 
 #undef S7_SHUFFLE
 
-// to[j][i] = from[i][j] for i < rows, j < columns. Blocks at the edges overlap their neighbours: the same numbers
-// again.
-template <class T>
-inline void transpose(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to, int64_t to_stride) {
-  constexpr int64_t kSize = 4;
-  if (rows < kSize || columns < kSize) {
-    for (int64_t j = 0; j < columns; ++j)
-      for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
-    return;
+// The same for 8 × 8 numbers. Halves of rows four apart are loaded side by side, so that nothing need cross between the
+// halves of a vector.
+#if defined(__AVX__)
+inline void transpose_8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_stride) {
+    __m256 r[4];
+    for (int n = 0; n < 4; ++n)
+      r[n] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + n * from_stride)),
+                                  _mm_loadu_ps(from + (n + 4) * from_stride), 1);
+    const __m256 a = _mm256_unpacklo_ps(r[0], r[1]), b = _mm256_unpacklo_ps(r[2], r[3]);
+    const __m256 c = _mm256_unpackhi_ps(r[0], r[1]), d = _mm256_unpackhi_ps(r[2], r[3]);
+    _mm256_storeu_ps(to, _mm256_shuffle_ps(a, b, 0x44));
+    _mm256_storeu_ps(to + to_stride, _mm256_shuffle_ps(a, b, 0xEE));
+    _mm256_storeu_ps(to + 2 * to_stride, _mm256_shuffle_ps(c, d, 0x44));
+    _mm256_storeu_ps(to + 3 * to_stride, _mm256_shuffle_ps(c, d, 0xEE));
   }
+}
+#else
+inline void transpose_8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 8; j += 4)
+      transpose_4(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+}
+#endif
+
+inline void transpose_8(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 8; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+}
+
+// Blocks at the edges overlap their neighbours: the same numbers again.
+template <int kSize, class T, class F>
+inline void transpose_blocks(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to,
+                             int64_t to_stride, F block) {
   for (int64_t j = 0; j < columns; j += kSize) {
     if (j > columns - kSize) j = columns - kSize;
     for (int64_t i = 0; i < rows; i += kSize) {
       if (i > rows - kSize) i = rows - kSize;
-      transpose_block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+      block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
     }
   }
+}
+
+// to[j][i] = from[i][j] for i < rows, j < columns.
+template <class T>
+inline void transpose(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to, int64_t to_stride) {
+  const int64_t least = rows < columns ? rows : columns;
+  if (least >= 8)
+    return transpose_blocks<8>(from, rows, columns, from_stride, to, to_stride,
+                               [](auto... block) { transpose_8(block...); });
+  if (least >= 4)
+    return transpose_blocks<4>(from, rows, columns, from_stride, to, to_stride,
+                               [](auto... block) { transpose_4(block...); });
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
 }
 
 }  // namespace s7::S7_ISA
