@@ -8,9 +8,33 @@
 #include <memory>
 #include <mutex>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include "kernels.h"
 
 namespace s7 {
+
+// Where two threads of one loop share a processor while another is free, the system finds out at its next tick only,
+// milliseconds later: longer than most loops. So the thread that waits for help lets others run between two tasks, and
+// a helper that finds itself on that thread's processor goes to another.
+#if defined(__linux__)
+inline int processor() { return sched_getcpu(); }
+inline void let_others_run() { sched_yield(); }
+inline void leave(int processor) {
+  cpu_set_t allowed;
+  if (processor < 0 || processor != sched_getcpu() || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(processor, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+    sched_setaffinity(0, sizeof allowed, &allowed);  // it has moved, and may be anywhere again
+}
+#else
+inline int processor() { return -1; }
+inline void let_others_run() {}
+inline void leave(int) {}
+#endif
 
 // The most threads a loop may use: S7_THREADS if that is a positive number, else `otherwise`.
 inline int64_t thread_limit(int64_t otherwise) {
@@ -23,34 +47,50 @@ inline int64_t thread_limit(int64_t otherwise) {
 // comes late finds nothing left and touches nothing but this object, which it keeps alive.
 class Loop {
  public:
-  Loop(int64_t count, void (*task)(void*, int64_t), void* context) : count_(count), task_(task), context_(context) {}
+  Loop(int64_t count, int64_t helpers, void (*task)(void*, int64_t), void* context)
+      : count_(count), task_(task), context_(context), processor_(processor()), alone_(helpers > 0) {}
 
-  void work() {
-    int64_t finished = 0;
-    for (int64_t n; (n = next_.fetch_add(1)) < count_; ++finished) {
-      try {
-        task_(context_, n);
-      } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
-      }
+  // For the thread that wants it; returns when all is done.
+  void lead() {
+    while (work()) {
+      if (alone_) let_others_run();
     }
-    if (finished > 0 && finished_.fetch_add(finished) + finished == count_) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      all_done_.notify_all();
-    }
-  }
-
-  void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     all_done_.wait(lock, [this] { return finished_.load() == count_; });
     if (failure_) std::rethrow_exception(failure_);
   }
 
+  // For a thread of the pool.
+  void help() {
+    alone_ = false;
+    leave(processor_);
+    while (work()) {
+    }
+  }
+
  private:
+  // Does one task, if there is one left.
+  bool work() {
+    const int64_t n = next_.fetch_add(1);
+    if (n >= count_) return false;
+    try {
+      task_(context_, n);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+    if (finished_.fetch_add(1) + 1 == count_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      all_done_.notify_all();
+    }
+    return true;
+  }
+
   const int64_t count_;
   void (*const task_)(void*, int64_t);
   void* const context_;
+  const int processor_;      // that the leader was on
+  std::atomic<bool> alone_;  // whether help is still to come
   std::atomic<int64_t> next_{0}, finished_{0};
   std::mutex mutex_;
   std::condition_variable all_done_;
@@ -62,14 +102,13 @@ template <class Schedule>
 void for_each(Schedule schedule, int64_t threads, int64_t count, void (*task)(void*, int64_t), void* context) {
   const int64_t most = thread_limit(threads);
   const int64_t helpers = (most < count ? most : count) - 1;
-  const auto loop = std::make_shared<Loop>(count, task, context);
+  const auto loop = std::make_shared<Loop>(count, helpers, task, context);
   try {
-    for (int64_t n = 0; n < helpers; ++n) schedule([loop] { loop->work(); });
+    for (int64_t n = 0; n < helpers; ++n) schedule([loop] { loop->help(); });
   } catch (...) {
     // Helpers are a convenience, and those already scheduled need what this call holds: it goes on to the end.
   }
-  loop->work();
-  loop->wait();
+  loop->lead();
 }
 
 }  // namespace s7
