@@ -120,10 +120,10 @@ void form_gradient(const Form<T>& form, int64_t events, int64_t width, int64_t s
       load_input(u + first * width, count, width, rows.data());
       if (state > 0) load_tile(x + first * state, count, state, rows.data() + at_state);
       load_tile(gradient + first * outputs, count, outputs, arriving.data());
-      load_padded(gradient + first * outputs, count, outputs, form.padded(), padded.data());
+      const T* by_event = in_padded(gradient + first * outputs, count, outputs, form.padded(), padded.data());
       back.clear();
       form.back(rows.data(), arriving.data(), count, back.data());
-      form.gather_weights(rows.data(), padded.data(), count, sums.of(chunk));
+      form.gather_weights(rows.data(), by_event, count, sums.of(chunk));
       store_tile(back.data(), count, width, u_gradient + first * width);
       if (state > 0) store_tile(back.data() + at_state, count, state, x_gradient + first * state);
     });

@@ -175,46 +175,29 @@ class Layer {
   }
 
   // λ_k = λ_k + ā_{k+1} λ_{k+1} along every sequence, from the gradient of the final state on.
-  void run_back(T* a, const T* final_gradient, T* adjoint, T* initial_gradient, Pool pool) const {
-    const Walk walk = Walk::along(shape_.length, !shape_.reverse);
-    const int64_t step = walk.step * rows_;
+  void run_back(const T* a, const T* final_gradient, T* adjoint, T* initial_gradient, Pool pool) const {
+    const Walk walk = Walk::along(shape_.length, !shape_.reverse),
+               rest{walk.first + walk.step, walk.step, walk.count - 1};
+    const int64_t end = walk.first + walk.step * rest.count;
     parallel(pool, shape_.batch, [&](int64_t n) {
-      T *a_n = a + n * shape_.length * rows_, *adjoint_n = adjoint + n * shape_.length * rows_;
-      Buffer<T> passed(rows_), factor(rows_);
-      std::memcpy(passed.data(), final_gradient + n * rows_, size_t(rows_) * sizeof(T));
-      for (int64_t p = 0; p < rows_; ++p) factor[p] = T(1);
-      if (shape_.oscillate)
-        for (int64_t p = states_; p < rows_; ++p) factor[p] = T(0);
-      int64_t at = walk.first * rows_;
-      for (int64_t k = 0; k < walk.count; ++k, at += step) {
-        if (shape_.oscillate) {
-          step_back_complex(factor.data(), passed.data(), adjoint_n + at);
-        } else {
-          step_back_real(factor.data(), passed.data(), adjoint_n + at);
-        }
-        std::memcpy(factor.data(), a_n + at, size_t(rows_) * sizeof(T));
+      const T *a_n = a + n * shape_.length * rows_, *passed_on = a_n - walk.step * rows_;
+      T *adjoint_n = adjoint + n * shape_.length * rows_, *last = adjoint_n + walk.first * rows_;
+      for (int64_t p = 0; p < rows_; ++p) last[p] += final_gradient[n * rows_ + p];
+      if (shape_.oscillate) {
+        scan_halves<T, -1>(rest, states_, passed_on, adjoint_n, last, adjoint_n);
+      } else {
+        scan_real(rest, rows_, passed_on, adjoint_n, last, adjoint_n);
       }
+      // Back over the first event, to where nothing is added.
       T* initial = initial_gradient + n * rows_;
       std::memset(initial, 0, size_t(rows_) * sizeof(T));
+      const T *first = adjoint_n + end * rows_, *factor = a_n + end * rows_;
       if (shape_.oscillate) {
-        step_back_complex(factor.data(), passed.data(), initial);
+        scan_halves<T, -1>({0, 0, 1}, states_, factor, initial, first, initial);
       } else {
-        step_back_real(factor.data(), passed.data(), initial);
+        scan_real({0, 0, 1}, rows_, factor, initial, first, initial);
       }
     });
-  }
-
-  void step_back_real(const T* factor, T* passed, T* adjoint) const {
-    for (int64_t p = 0; p < rows_; ++p) adjoint[p] = passed[p] = adjoint[p] + factor[p] * passed[p];
-  }
-
-  void step_back_complex(const T* factor, T* passed, T* adjoint) const {
-    for (int64_t p = 0, q = states_; p < states_; ++p, ++q) {
-      const T real = adjoint[p] + factor[p] * passed[p] + factor[q] * passed[q];
-      const T imaginary = adjoint[q] + factor[p] * passed[q] - factor[q] * passed[p];
-      adjoint[p] = passed[p] = real;
-      adjoint[q] = passed[q] = imaginary;
-    }
   }
 
   // y += D_k u_k.
@@ -243,12 +226,12 @@ class Layer {
       load_input(in_.u + first * width_, count, width_, rows.data());
       load_tile(saved.x + first * rows_, count, rows_, rows.data() + at_state);
       load_tile(saved.y_gradient + first * width_, count, width_, arriving.data());
-      load_padded(saved.y_gradient + first * width_, count, width_, output_.padded(), padded.data());
+      const T* by_event = in_padded(saved.y_gradient + first * width_, count, width_, output_.padded(), padded.data());
       back.clear();
-      output_.back(rows.data(), arriving.data(), padded.data(), count, back.data(), output_sums, work.data());
+      output_.back(rows.data(), arriving.data(), by_event, count, back.data(), output_sums, work.data());
       if (shape_.direct == Direct::kFull) {
         direct_.back(rows.data(), arriving.data(), count, back.data());
-        direct_.gather_weights(rows.data(), padded.data(), count, direct_sums);
+        direct_.gather_weights(rows.data(), by_event, count, direct_sums);
       } else {
         diagonal(rows.data(), count, direct.data());
         for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) {
@@ -260,7 +243,7 @@ class Layer {
         pad_tile(weighted.data(), width_, direct_.padded(), padded.data());
         gather_direct(rows.data(), padded.data(), count, direct_sums);
       }
-      store_tile(back.data(), count, width_, u_gradient + first * width_);
+      keep_tile(back.data(), count, width_, u_gradient + first * width_);
       store_tile(back.data() + at_state, count, rows_, adjoint + first * rows_);
       recompute_factor(saved, first, count, factor.data());
       store_tile(factor.data(), count, rows_, a + first * rows_);
@@ -292,11 +275,11 @@ class Layer {
     Buffer<T> lambda(rows_ * kTile), before(rows_ * kTile), earlier(rows_ * kTile), work(input_.work_size());
     Buffer<T> padded((raw_.padded() > input_.padded() ? raw_.padded() : input_.padded()) * kTile);
     rows.clear();
+    back.clear();
     alignas(64) T gap[kTile];
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_input(in_.u + first * width_, count, width_, rows.data());
-      back.clear();
-      load_tile(u_gradient + first * width_, count, width_, back.data());
+      take_tile(u_gradient + first * width_, count, width_, back.data());
       load_tile(saved.raw + first * states_, count, states_, raw.data());
       load_tile(saved.input + first * rows_, count, rows_, input.data());
       load_tile(adjoint + first * rows_, count, rows_, lambda.data());

@@ -230,8 +230,9 @@ S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, 
 
 inline constexpr int kGathered = 12;  // products gathered at a time: with 1, 2 or 3 columns, 12, 6 or 4 at once
 
+// Up to kGathered products.
 template <class T>
-inline void gather_all(const T* z, const T* g, int64_t events, int64_t columns, T* sums) {
+inline void gather_all(const T* z, int64_t products, const T* g, int64_t events, int64_t columns, T* sums) {
   const int64_t stride = columns * kLanes<T>;
   int64_t c = 0;
   while (c < columns) {
@@ -240,11 +241,11 @@ inline void gather_all(const T* z, const T* g, int64_t events, int64_t columns, 
       gather<T, 12, 1>(z, g + at, events, stride, sums + at, stride);
       c += 1;
     } else if (left == 2 || left == 4) {
-      for (int r = 0; r < kGathered; r += 6)
+      for (int64_t r = 0; r < products; r += 6)
         gather<T, 6, 2>(z + r * kTile, g + at, events, stride, sums + r * stride + at, stride);
       c += 2;
     } else {
-      for (int r = 0; r < kGathered; r += 4)
+      for (int64_t r = 0; r < products; r += 4)
         gather<T, 4, 3>(z + r * kTile, g + at, events, stride, sums + r * stride + at, stride);
       c += 3;
     }
@@ -312,7 +313,8 @@ class Form {
           std::memset(to, 0, kTile * sizeof(T));
         }
       }
-      gather_all(z, g, events, columns(), sums + m * padded());
+      gather_all(z, products_.count() - m < kGathered ? products_.count() - m : kGathered, g, events, columns(),
+                 sums + m * padded());
     }
   }
 

@@ -64,8 +64,8 @@ inline void scan_real(Walk walk, int64_t states, const T* a, const T* v, const T
   }
 }
 
-// Real parts and imaginary parts in separate halves of a row.
-template <class T>
+// Real parts and imaginary parts in separate halves of a row; kSign -1 multiplies by the conjugate of a.
+template <class T, int kSign = 1>
 inline void scan_halves(Walk walk, int64_t states, const T* a, const T* v, const T* initial, T* x) {
   const int64_t stride = 2 * states;
   constexpr int kLane = kLanes<T>;
@@ -73,7 +73,7 @@ inline void scan_halves(Walk walk, int64_t states, const T* a, const T* v, const
   for (; p + kLane <= states; p += kLane) {
     Vector<T> real = load(initial + p), imaginary = load(initial + states + p);
     for (int64_t k = 0, at = walk.first * stride + p; k < walk.count; ++k, at += walk.step * stride) {
-      const Vector<T> c = load(a + at), s = load(a + at + states), before = real;
+      const Vector<T> c = load(a + at), s = T(kSign) * load(a + at + states), before = real;
       real = c * before - s * imaginary + load(v + at);
       imaginary = c * imaginary + s * before + load(v + at + states);
       store(x + at, real);
@@ -83,7 +83,7 @@ inline void scan_halves(Walk walk, int64_t states, const T* a, const T* v, const
   for (; p < states; ++p) {
     T real = initial[p], imaginary = initial[states + p];
     for (int64_t k = 0, at = walk.first * stride + p; k < walk.count; ++k, at += walk.step * stride) {
-      const T c = a[at], s = a[at + states], before = real;
+      const T c = a[at], s = T(kSign) * a[at + states], before = real;
       x[at] = real = c * before - s * imaginary + v[at];
       x[at + states] = imaginary = c * imaginary + s * before + v[at + states];
     }

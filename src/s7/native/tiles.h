@@ -78,13 +78,28 @@ inline void load_input(const T* u, int64_t events, int64_t width, T* rows) {
   for (int64_t k = 0; k < kTile; ++k) rows[width * kTile + k] = k < events ? T(1) : T(0);
 }
 
-// Events one after another in rows of `padded` numbers, filled up with zeros: what Form::gather_weights reads.
+// A tile as it lies, in the place of its events in an array of `columns` numbers each: for a later pass, that does not
+// ask for them event by event.
 template <class T>
-inline void load_padded(const T* source, int64_t events, int64_t columns, int64_t padded, T* target) {
+inline void keep_tile(const T* rows, int64_t events, int64_t columns, T* target) {
+  for (int64_t j = 0; j < columns; ++j) std::memcpy(target + j * events, rows + j * kTile, size_t(events) * sizeof(T));
+}
+
+template <class T>
+inline void take_tile(const T* source, int64_t events, int64_t columns, T* rows) {
+  for (int64_t j = 0; j < columns; ++j) std::memcpy(rows + j * kTile, source + j * events, size_t(events) * sizeof(T));
+}
+
+// Events one after another in rows of `padded` numbers, filled up with zeros: what Form::gather_weights reads. They may
+// lie so already.
+template <class T>
+inline const T* in_padded(const T* source, int64_t events, int64_t columns, int64_t padded, T* target) {
+  if (columns == padded) return source;
   for (int64_t k = 0; k < events; ++k) {
     std::memcpy(target + k * padded, source + k * columns, size_t(columns) * sizeof(T));
     std::memset(target + k * padded + columns, 0, size_t(padded - columns) * sizeof(T));
   }
+  return target;
 }
 
 template <class T>
