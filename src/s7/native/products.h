@@ -29,7 +29,7 @@ namespace s7::S7_ISA {
 inline constexpr int kTile = 96;    // events; a multiple of every group below
 inline constexpr int kVectors = 3;  // vectors of events in a group: with kOutputs rows they fill the registers
 inline constexpr int kOutputs = kRegisters == 32 ? 8 : 4;
-inline constexpr int kSpread = 4;      // products with the same left row that the gradient of rows takes at once
+inline constexpr int kSpread = 4;      // products that the gradient of rows takes at once
 inline constexpr int kProducts = 192;  // products made at a time
 
 template <class T>
@@ -43,6 +43,13 @@ struct Run {
 // Where the two factors of a product lie in the buffer of rows.
 struct Pair {
   int32_t left, right;
+};
+
+// Products that the gradient of rows takes at once: of one left row and four right ones, or of two and two, which has
+// fewer rows to read and write. `products` has -1 where a product is not of the form.
+struct Block {
+  int32_t lefts, left, right;
+  int32_t products[kSpread];
 };
 
 // The rows of a tile: the input, one, the state, and products of factors where the form has them. After each of the
@@ -87,7 +94,8 @@ class Products {
   const Buffer<Run>& runs() const { return runs_; }
   const Buffer<Pair>& pairs() const { return pairs_; }
   int64_t count() const { return count_; }
-  int64_t spread() const { return spread_; }  // products when every run is filled up to a multiple of kSpread
+  const Block* blocks() const { return blocks_.data(); }
+  int64_t block_count() const { return block_count_; }
 
  private:
   explicit Products(int64_t runs) : runs_(runs) {}
@@ -95,7 +103,6 @@ class Products {
   void add(int64_t left, int64_t first, int64_t count) {
     runs_[filled_++] = {int32_t(left), int32_t(first), int32_t(count)};
     count_ += count;
-    spread_ += (count + kSpread - 1) / kSpread * kSpread;
   }
 
   Products finish() {
@@ -103,12 +110,37 @@ class Products {
     int64_t m = 0;
     for (int64_t r = 0; r < runs_.size(); ++r)
       for (int32_t n = 0; n < runs_[r].count; ++n) pairs_[m++] = {runs_[r].left * kTile, (runs_[r].first + n) * kTile};
+    blocks_ = Buffer<Block>(count_);
+    m = 0;
+    for (int64_t r = 0; r < runs_.size();) {
+      const int lefts = r + 1 < runs_.size() && alike(runs_[r], runs_[r + 1]) ? 2 : 1, rights = kSpread / lefts;
+      const int32_t end = runs_[r].first + runs_[r].count;
+      for (int32_t right = runs_[r].first; right < end; right += rights) {
+        Block& block = blocks_[block_count_++];
+        block = {int32_t(lefts), runs_[r].left, right, {}};
+        int64_t before = m;
+        for (int l = 0; l < lefts; before += runs_[r + l++].count)
+          for (int n = 0; n < rights; ++n) {
+            const int32_t place = right + n - runs_[r + l].first;
+            const bool there = place >= 0 && place < runs_[r + l].count;
+            block.products[l * rights + n] = there ? int32_t(before + place) : -1;
+          }
+      }
+      for (int l = 0; l < lefts; ++l) m += runs_[r++].count;
+    }
     return std::move(*this);
+  }
+
+  // Whether two runs have neighbours on the left and the same rows on the right, but for the first.
+  static bool alike(const Run& run, const Run& next) {
+    return next.left == run.left + 1 && next.first + next.count == run.first + run.count &&
+           next.count >= run.count - 1 && next.count <= run.count;
   }
 
   Buffer<Run> runs_;
   Buffer<Pair> pairs_;
-  int64_t filled_ = 0, count_ = 0, spread_ = 0;
+  Buffer<Block> blocks_;
+  int64_t filled_ = 0, count_ = 0, block_count_ = 0;
 };
 
 // y[r][group] = Σ_m weights[m][r] · z_m, or added to what is there. The first rows to be computed make z from its
@@ -166,12 +198,13 @@ inline void accumulate_rows(int64_t outputs, const T* weights, const T* rows, co
   }
 }
 
-// t = Σ_n weights[n] · g[n] for kSpread products of one left row, spread at once over the gradients of both factors.
-template <class T>
+// t = Σ_n weights[n] · g[n] for the products of a block, spread at once over the gradients of both factors.
+template <class T, int kLefts>
 S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* left, const T* right, T* left_gradient,
                       T* right_gradient) {
   using V = Vector<T>;
-  V t[kSpread][kVectors] = {};
+  constexpr int kRights = kSpread / kLefts;
+  V t[kLefts][kRights][kVectors] = {};
   for (int64_t n = 0; n < outputs; ++n) {
     V gradient[kVectors];
     S7_UNROLL
@@ -180,23 +213,29 @@ S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* le
     for (int s = 0; s < kSpread; ++s) {
       const V weight = all(weights[n * kSpread + s]);
       S7_UNROLL
-      for (int v = 0; v < kVectors; ++v) t[s][v] += weight * gradient[v];
+      for (int v = 0; v < kVectors; ++v) t[s / kRights][s % kRights][v] += weight * gradient[v];
     }
   }
   S7_UNROLL
   for (int v = 0; v < kVectors; ++v) {
     const int64_t at = v * kLanes<T>;
-    const V factor = load(left + at);
-    V sum = t[0][v] * load(right + at);
     S7_UNROLL
-    for (int s = 1; s < kSpread; ++s) sum += t[s][v] * load(right + s * kTile + at);
-    S7_UNROLL
-    for (int s = 0; s < kSpread; ++s) {
-      T* place = right_gradient + s * kTile + at;
-      store(place, load(place) + t[s][v] * factor);
+    for (int r = 0; r < kRights; ++r) {
+      T* place = right_gradient + r * kTile + at;
+      V sum = load(place);
+      S7_UNROLL
+      for (int l = 0; l < kLefts; ++l) sum += t[l][r][v] * load(left + l * kTile + at);
+      store(place, sum);
     }
-    // Last: left and right are one row where a number is multiplied by itself.
-    store(left_gradient + at, load(left_gradient + at) + sum);
+    // After the right ones: left and right are one row where a number is multiplied by itself.
+    S7_UNROLL
+    for (int l = 0; l < kLefts; ++l) {
+      T* place = left_gradient + l * kTile + at;
+      V sum = load(place);
+      S7_UNROLL
+      for (int r = 0; r < kRights; ++r) sum += t[l][r][v] * load(right + r * kTile + at);
+      store(place, sum);
+    }
   }
 }
 
@@ -282,14 +321,12 @@ class Form {
   // gradient[rows] += what g[n] sends back to the factors.
   void back(const T* rows, const T* g, int64_t events, T* gradient) const {
     const T* weights = backward_.data();
-    for (int64_t r = 0; r < products_.runs().size(); ++r) {
-      const Run run = products_.runs()[r];
-      const int64_t left = int64_t(run.left) * kTile;
-      for (int64_t s = 0; s < run.count; s += kSpread, weights += kSpread * outputs_) {
-        const int64_t right = (run.first + s) * kTile;
-        for (int64_t k = 0; k < events; k += kGroup<T>)
-          spread(weights, g + k, outputs_, rows + left + k, rows + right + k, gradient + left + k,
-                 gradient + right + k);
+    for (int64_t b = 0; b < products_.block_count(); ++b, weights += kSpread * outputs_) {
+      const Block& block = products_.blocks()[b];
+      const int64_t left = int64_t(block.left) * kTile, right = int64_t(block.right) * kTile;
+      for (int64_t k = 0; k < events; k += kGroup<T>) {
+        const auto run = block.lefts == 2 ? spread<T, 2> : spread<T, 1>;
+        run(weights, g + k, outputs_, rows + left + k, rows + right + k, gradient + left + k, gradient + right + k);
       }
     }
   }
@@ -361,16 +398,11 @@ class Form {
 
   template <class F>
   void pack_backward(F weight) {
-    backward_ = Buffer<T>(products_.spread() * outputs_);
+    backward_ = Buffer<T>(products_.block_count() * kSpread * outputs_);
     T* to = backward_.data();
-    int64_t m = 0;
-    for (int64_t r = 0; r < products_.runs().size(); ++r) {
-      const int64_t count = products_.runs()[r].count;
-      for (int64_t s = 0; s < count; s += kSpread)
-        for (int64_t n = 0; n < outputs_; ++n)
-          for (int64_t q = s; q < s + kSpread; ++q) *to++ = q < count ? weight(m + q, n) : T(0);
-      m += count;
-    }
+    for (int64_t b = 0; b < products_.block_count(); ++b)
+      for (int64_t n = 0; n < outputs_; ++n)
+        for (int32_t m : products_.blocks()[b].products) *to++ = m < 0 ? T(0) : weight(m, n);
   }
 
   Products products_;
