@@ -220,7 +220,8 @@ class Layer {
                        T* output_sums, T* direct_sums) const {
     const int64_t at_state = layout_.state_row() * kTile;
     Buffer<T> rows(layout_.size()), back(layout_.size()), arriving(width_ * kTile), padded(output_.padded() * kTile);
-    Buffer<T> direct(width_ * kTile), weighted(width_ * kTile), factor(rows_ * kTile), work(output_.work_size());
+    Buffer<T> direct(width_ * kTile), weighted(width_ * kTile), raw(states_ * kTile), factor(rows_ * kTile);
+    Buffer<T> work(output_.work_size());
     rows.clear();
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_input(in_.u + first * width_, count, width_, rows.data());
@@ -245,7 +246,8 @@ class Layer {
       }
       keep_tile(back.data(), count, width_, u_gradient + first * width_);
       store_tile(back.data() + at_state, count, rows_, adjoint + first * rows_);
-      recompute_factor(saved, first, count, factor.data());
+      load_tile(saved.raw + first * states_, count, states_, raw.data());
+      recompute_factor(Circumstances<T>(in_, first, count), raw.data(), factor.data());
       store_tile(factor.data(), count, rows_, a + first * rows_);
     });
   }
@@ -257,14 +259,11 @@ class Layer {
       for (int64_t h = 0; h < direct_.padded(); ++h) constant[h] += padded[k * direct_.padded() + h];
   }
 
-  void recompute_factor(const LayerSaved<T>& saved, int64_t first, int64_t count, T* factor) const {
-    const Circumstances<T> here(in_, first, count);
-    Buffer<T> raw(states_ * kTile);
-    load_tile(saved.raw + first * states_, count, states_, raw.data());
+  void recompute_factor(const Circumstances<T>& here, const T* raw, T* factor) const {
     for (int64_t p = 0; p < states_; ++p)
       for (int64_t k = 0; k < kTile; k += kLanes<T>) {
         const V dt = load(here.dt + k);
-        set_factor(here, p, k, dt, discretization_.at(load(raw.data() + p * kTile + k), dt).modulus, factor);
+        set_factor(here, p, k, dt, discretization_.at(load(raw + p * kTile + k), dt).modulus, factor);
       }
   }
 

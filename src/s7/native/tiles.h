@@ -18,8 +18,8 @@ struct Chunks {
 
   // Where there are no sums: smaller, so that no thread waits long for the last.
   static Chunks small(int64_t events) {
-    const int64_t tiles = (events + kTile - 1) / kTile;
-    return {events, tiles, (tiles + 1) / 2};
+    const int64_t tiles = (events + kTile - 1) / kTile, count = (tiles + 1) / 2;
+    return {events, tiles, count < 64 ? count : 64};
   }
 
   // task(tile's first event, events in it) for the tiles of one chunk.
