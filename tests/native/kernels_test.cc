@@ -974,6 +974,23 @@ void test_a_task_that_fails() {
   for (const auto& helper : saturated.waiting) helper();
 }
 
+// A helper may move, but not change where it may run.
+void test_leaving_a_processor() {
+#if defined(__linux__)
+  std::thread([] {
+    cpu_set_t allowed, after, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    leave(processor());
+    check(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&allowed, &after), "other processors allowed");
+    CPU_ZERO(&one);
+    CPU_SET(processor(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return;
+    leave(processor());
+    check(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&one, &after), "nowhere to go, and yet it went");
+  }).join();
+#endif
+}
+
 void test_thread_limit() {
   const std::pair<const char*, int64_t> limits[] = {{"1", 1},  {"3", 3}, {"64", 64}, {"0", 8},
                                                     {"-2", 8}, {"", 8},  {"many", 8}};
@@ -994,6 +1011,7 @@ void test_choice() {
 void test_threads() {
   test_every_task_once();
   test_a_task_that_fails();
+  test_leaving_a_processor();
   test_thread_limit();
   test_kernels_on_threads();
 }

@@ -31,7 +31,9 @@ struct Columns {
 template <class T, int kCount>
 void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const Matrix<T> (&matrices)[kCount],
             Pool pool) {
-  parallel(pool, outputs, [&](int64_t n) {
+  int64_t columns = 0;
+  for (const Matrix<T>& matrix : matrices) columns += matrix.columns;
+  parallel_moves(pool, outputs, columns, [&](int64_t n) {
     const T* sum = sums + first * padded + n;
     for (const Matrix<T>& matrix : matrices)
       for (int64_t m = 0; m < matrix.columns; ++m, sum += padded)
@@ -62,7 +64,7 @@ template <class T>
 void unpack_symmetric(const Form<T>& form, const T* sums, int64_t width, T* W, T* linear, T* constant, Pool pool) {
   const int64_t quadratic = width * (width + 1) / 2, padded = form.padded();
   const Products& products = form.products();
-  parallel(pool, form.outputs(), [&](int64_t n) {
+  parallel_moves(pool, form.outputs(), quadratic, [&](int64_t n) {
     for (int64_t m = 0; m < quadratic; ++m) {
       const int64_t i = products.pairs()[m].left / kTile, j = products.pairs()[m].right / kTile;
       W[(n * width + i) * width + j] = W[(n * width + j) * width + i] = sums[m * padded + n];

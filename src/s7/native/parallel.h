@@ -10,4 +10,11 @@ inline void parallel(Pool pool, int64_t count, F task) {
   pool.for_each(pool.handle, count, [](void* context, int64_t n) { (*static_cast<F*>(context))(n); }, &task);
 }
 
+// The same for tasks that move so many numbers each. To wake a thread takes as long as to move tens of thousands.
+template <class F>
+inline void parallel_moves(Pool pool, int64_t count, int64_t numbers, F task) {
+  if (count * numbers >= 65536) return parallel(pool, count, task);
+  for (int64_t n = 0; n < count; ++n) task(n);
+}
+
 }  // namespace s7::S7_ISA

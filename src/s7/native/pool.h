@@ -16,9 +16,9 @@
 
 namespace s7 {
 
-// Where two threads of one loop share a processor while another is free, the system finds out at its next tick only,
-// milliseconds later: longer than most loops. So the thread that waits for help lets others run between two tasks, and
-// a helper that finds itself on that thread's processor goes to another.
+// Where two threads of one loop share a processor while another is free, the system may find out at its next tick only,
+// milliseconds later: longer than most loops. So a thread that still waits for help lets others run after its first
+// tasks, and a helper that finds itself on that thread's processor goes to another.
 #if defined(__linux__)
 inline int processor() { return sched_getcpu(); }
 inline void let_others_run() { sched_yield(); }
@@ -52,9 +52,8 @@ class Loop {
 
   // For the thread that wants it; returns when all is done.
   void lead() {
-    while (work()) {
-      if (alone_) let_others_run();
-    }
+    for (int yields = 0; work();)
+      if (alone_ && yields++ < 3) let_others_run();
     std::unique_lock<std::mutex> lock(mutex_);
     all_done_.wait(lock, [this] { return finished_.load() == count_; });
     if (failure_) std::rethrow_exception(failure_);
@@ -63,7 +62,7 @@ class Loop {
   // For a thread of the pool.
   void help() {
     alone_ = false;
-    leave(processor_);
+    if (next_ < count_) leave(processor_);
     while (work()) {
     }
   }
