@@ -31,7 +31,7 @@ def compiled(function: Callable, backend: str | None, *arguments: Any) -> Callab
     return lambda: jax.block_until_ready(program(*arguments))
 
 
-def require_agreement(results: Mapping[str, Any], where: str) -> None:
+def require_agreement(results: Mapping[str, Any], where: str, tolerance: float = TOLERANCE) -> None:
     """Raises an error if the ways have not computed the same, each array up to a small part of its largest number."""
     (first, expected), *others = results.items()
     for name, result in others:
@@ -39,7 +39,7 @@ def require_agreement(results: Mapping[str, Any], where: str) -> None:
             a, b = np.asarray(a), np.asarray(b)
             largest = float(np.abs(a).max())
             difference = float(np.abs(a - b).max())
-            if not difference <= TOLERANCE * largest:
+            if not difference <= tolerance * largest:
                 raise ArithmeticError(
                     f"{where}: {name} differs from {first} by {difference:.2g} where the largest number is "
                     f"{largest:.2g}; not timed"

@@ -35,9 +35,12 @@ inline constexpr int kProducts = 192;  // products made at a time
 template <class T>
 inline constexpr int kGroup = kVectors * kLanes<T>;
 
-// Products left · right with right = first, first + 1, …
+// Products left · right with right = first, first + 1, …; `number` is that of the first among all products.
 struct Run {
-  int32_t left, first, count;
+  int32_t left, first, count, number;
+
+  // The number of the product with this right row, -1 if there is none.
+  int32_t product(int32_t right) const { return right >= first && right < first + count ? number + right - first : -1; }
 };
 
 // Where the two factors of a product lie in the buffer of rows.
@@ -91,7 +94,6 @@ class Products {
     return products.finish();
   }
 
-  const Buffer<Run>& runs() const { return runs_; }
   const Buffer<Pair>& pairs() const { return pairs_; }
   int64_t count() const { return count_; }
   const Block* blocks() const { return blocks_.data(); }
@@ -101,40 +103,41 @@ class Products {
   explicit Products(int64_t runs) : runs_(runs) {}
 
   void add(int64_t left, int64_t first, int64_t count) {
-    runs_[filled_++] = {int32_t(left), int32_t(first), int32_t(count)};
+    runs_[filled_++] = {int32_t(left), int32_t(first), int32_t(count), int32_t(count_)};
     count_ += count;
   }
 
   Products finish() {
+    list_pairs();
+    list_blocks();
+    return std::move(*this);
+  }
+
+  void list_pairs() {
     pairs_ = Buffer<Pair>(count_);
     int64_t m = 0;
     for (int64_t r = 0; r < runs_.size(); ++r)
       for (int32_t n = 0; n < runs_[r].count; ++n) pairs_[m++] = {runs_[r].left * kTile, (runs_[r].first + n) * kTile};
-    blocks_ = Buffer<Block>(count_);
-    m = 0;
-    for (int64_t r = 0; r < runs_.size();) {
-      const int lefts = r + 1 < runs_.size() && alike(runs_[r], runs_[r + 1]) ? 2 : 1, rights = kSpread / lefts;
-      const int32_t end = runs_[r].first + runs_[r].count;
-      for (int32_t right = runs_[r].first; right < end; right += rights) {
-        Block& block = blocks_[block_count_++];
-        block = {int32_t(lefts), runs_[r].left, right, {}};
-        int64_t before = m;
-        for (int l = 0; l < lefts; before += runs_[r + l++].count)
-          for (int n = 0; n < rights; ++n) {
-            const int32_t place = right + n - runs_[r + l].first;
-            const bool there = place >= 0 && place < runs_[r + l].count;
-            block.products[l * rights + n] = there ? int32_t(before + place) : -1;
-          }
-      }
-      for (int l = 0; l < lefts; ++l) m += runs_[r++].count;
-    }
-    return std::move(*this);
   }
 
-  // Whether two runs have neighbours on the left and the same rows on the right, but for the first.
+  void list_blocks() {
+    blocks_ = Buffer<Block>(count_);
+    int32_t lefts = 1;
+    for (int64_t r = 0; r < runs_.size(); r += lefts) {
+      lefts = r + 1 < runs_.size() && alike(runs_[r], runs_[r + 1]) ? 2 : 1;
+      const int32_t rights = kSpread / lefts, end = runs_[r].first + runs_[r].count;
+      for (int32_t right = runs_[r].first; right < end; right += rights) {
+        Block& block = blocks_[block_count_++];
+        block = {lefts, runs_[r].left, right, {}};
+        for (int32_t n = 0; n < kSpread; ++n) block.products[n] = runs_[r + n / rights].product(right + n % rights);
+      }
+    }
+  }
+
+  // Whether two runs have neighbours on the left and on the right the same rows, but perhaps the first.
   static bool alike(const Run& run, const Run& next) {
-    return next.left == run.left + 1 && next.first + next.count == run.first + run.count &&
-           next.count >= run.count - 1 && next.count <= run.count;
+    const int32_t later = next.first - run.first;
+    return next.left == run.left + 1 && (later == 0 || later == 1) && next.count == run.count - later;
   }
 
   Buffer<Run> runs_;
@@ -341,17 +344,17 @@ class Form {
     alignas(64) T z[kGathered * kTile];
     const Pair* pairs = products_.pairs().data();
     for (int64_t m = 0; m < products_.count(); m += kGathered) {
+      const int64_t left = products_.count() - m, count = left < kGathered ? left : kGathered;
       for (int64_t q = 0; q < kGathered; ++q) {
         T* to = z + q * kTile;
-        if (m + q < products_.count()) {
-          const T *left = rows + pairs[m + q].left, *right = rows + pairs[m + q].right;
-          for (int64_t k = 0; k < events; k += kLanes<T>) store(to + k, load(left + k) * load(right + k));
+        if (q < count) {
+          const T *first = rows + pairs[m + q].left, *second = rows + pairs[m + q].right;
+          for (int64_t k = 0; k < events; k += kLanes<T>) store(to + k, load(first + k) * load(second + k));
         } else {
           std::memset(to, 0, kTile * sizeof(T));
         }
       }
-      gather_all(z, products_.count() - m < kGathered ? products_.count() - m : kGathered, g, events, columns(),
-                 sums + m * padded());
+      gather_all(z, count, g, events, columns(), sums + m * padded());
     }
   }
 
