@@ -215,7 +215,8 @@ class Layer {
       for (int64_t k = 0; k < kTile; k += kLanes<T>) store(direct + h * kTile + k, all(in_.D[h]));
   }
 
-  // From the gradient of y to that of u (through C_k and D_k) and of x at its own event; and a_k again.
+  // From the gradient of y to that of u (through C_k and D_k), which stays in tiles until `after_the_scan` adds to it,
+  // and of x at its own event; and a_k again.
   void before_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, T* u_gradient, T* a, T* adjoint,
                        T* output_sums, T* direct_sums) const {
     const int64_t at_state = layout_.state_row() * kTile;
@@ -274,7 +275,7 @@ class Layer {
     Buffer<T> lambda(rows_ * kTile), before(rows_ * kTile), earlier(rows_ * kTile), work(input_.work_size());
     Buffer<T> padded((raw_.padded() > input_.padded() ? raw_.padded() : input_.padded()) * kTile);
     rows.clear();
-    back.clear();
+    back.clear();  // once: all but the rows of u gather what nobody reads
     alignas(64) T gap[kTile];
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_input(in_.u + first * width_, count, width_, rows.data());

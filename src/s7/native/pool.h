@@ -48,12 +48,12 @@ inline int64_t thread_limit(int64_t otherwise) {
 class Loop {
  public:
   Loop(int64_t count, int64_t helpers, void (*task)(void*, int64_t), void* context)
-      : count_(count), task_(task), context_(context), processor_(processor()), alone_(helpers > 0) {}
+      : count_(count), task_(task), context_(context), processor_(processor()), awaits_help_(helpers > 0) {}
 
   // For the thread that wants it; returns when all is done.
   void lead() {
     for (int yields = 0; work();)
-      if (alone_ && yields++ < 3) let_others_run();
+      if (awaits_help_ && yields++ < 3) let_others_run();
     std::unique_lock<std::mutex> lock(mutex_);
     all_done_.wait(lock, [this] { return finished_.load() == count_; });
     if (failure_) std::rethrow_exception(failure_);
@@ -61,7 +61,7 @@ class Loop {
 
   // For a thread of the pool.
   void help() {
-    alone_ = false;
+    awaits_help_ = false;
     if (next_ < count_) leave(processor_);
     while (work()) {
     }
@@ -88,8 +88,8 @@ class Loop {
   const int64_t count_;
   void (*const task_)(void*, int64_t);
   void* const context_;
-  const int processor_;      // that the leader was on
-  std::atomic<bool> alone_;  // whether help is still to come
+  const int processor_;  // that the leader was on
+  std::atomic<bool> awaits_help_;
   std::atomic<int64_t> next_{0}, finished_{0};
   std::mutex mutex_;
   std::condition_variable all_done_;

@@ -248,9 +248,11 @@ S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, 
   using V = Vector<T>;
   V sum[kRows][kColumns] = {};
   S7_UNROLL
-  for (int r = 0; r < kRows; ++r)  // far away where they are many, but here by the time that they are added to
+  for (int r = 0; r < kRows; ++r) {  // far away where they are many, but here by the time that they are added to
     S7_UNROLL
-  for (int c = 0; c < kColumns; c += 64 / int(sizeof(V))) __builtin_prefetch(sums + r * sums_stride + c * kLanes<T>, 1);
+    for (int c = 0; c < kColumns; c += 64 / int(sizeof(V)))
+      __builtin_prefetch(sums + r * sums_stride + c * kLanes<T>, 1);
+  }
   for (int64_t k = 0; k < events; ++k) {
     V gradient[kColumns];
     S7_UNROLL
@@ -263,10 +265,12 @@ S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, 
     }
   }
   S7_UNROLL
-  for (int r = 0; r < kRows; ++r) S7_UNROLL
-  for (int c = 0; c < kColumns; ++c) {
-    T* place = sums + r * sums_stride + c * kLanes<T>;
-    store(place, load(place) + sum[r][c]);
+  for (int r = 0; r < kRows; ++r) {
+    S7_UNROLL
+    for (int c = 0; c < kColumns; ++c) {
+      T* place = sums + r * sums_stride + c * kLanes<T>;
+      store(place, load(place) + sum[r][c]);
+    }
   }
 }
 

@@ -197,9 +197,16 @@ inline void transpose_4(const double* from, int64_t from_stride, double* to, int
 
 #undef S7_SHUFFLE
 
-// The same for 8 × 8 numbers. Halves of rows four apart are loaded side by side, so that nothing need cross between the
-// halves of a vector.
+// The same for 8 × 8 numbers.
+template <class T>
+inline void transpose_8(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 8; j += 4)
+      transpose_4(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+}
+
 #if defined(__AVX__)
+// Halves of rows four apart are loaded side by side, so that nothing need cross between the halves of a vector.
 inline void transpose_8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_stride) {
     __m256 r[4];
@@ -214,18 +221,7 @@ inline void transpose_8(const float* from, int64_t from_stride, float* to, int64
     _mm256_storeu_ps(to + 3 * to_stride, _mm256_shuffle_ps(c, d, 0xEE));
   }
 }
-#else
-inline void transpose_8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-  for (int i = 0; i < 8; i += 4)
-    for (int j = 0; j < 8; j += 4)
-      transpose_4(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
-}
 #endif
-
-inline void transpose_8(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
-  for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < 8; ++j) to[j * to_stride + i] = from[i * from_stride + j];
-}
 
 // Blocks at the edges overlap their neighbours: the same numbers again.
 template <int kSize, class T, class F>
