@@ -40,7 +40,7 @@ def training_step() -> dict[str, Any]:
     from s7.training.objectives import CrossEntropy
 
     model, recording = prepared()
-    trainer = Trainer.start(model, CrossEntropy(11), recording, recording, TrainConfig(epochs=1, batch=1), 0)
+    trainer = Trainer.start(model, CrossEntropy(11), recording, recording, TrainConfig(epochs=1, batch_size=1), 0)
     batch = trainer.loader.batch(trainer.loader.plans(0)[0], 0)
     state, key = trainer.state, jax.random.key(0)
     seconds = []

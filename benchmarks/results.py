@@ -14,7 +14,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contests, gesture
+from benchmarks import gesture, studies
 from benchmarks.entries import ENTRIES, NOT_RUN, Entry
 
 ROOT = Path(__file__).parent.parent
@@ -92,10 +92,10 @@ def page() -> str:
         lines += ["", "## A long recording", ""]
         lines += [f"The longest of ten of DVS-Gesture, by `python -m benchmarks.gesture` on {figures[0]['machine']}:"]
         lines += ["", *(f"- {gesture.row(figure)}." for figure in figures)]
-    compared = [line for held in contests.CONTESTS for line in contests.section(held)]
+    compared = [line for held in studies.CONTESTS for line in studies.section(held)]
     if compared:
         lines += ["", "## Beside each other", ""]
-        lines += ["By `python -m benchmarks.contests --run NAME --jobs 2`, each run on one core; seeds 0, 1 and 2."]
+        lines += ["By `python -m benchmarks.studies --run NAME --jobs 2`, each run on one core; seeds 0, 1 and 2."]
         lines += compared
     lines += ["", "## Protocols", ""]
     notes = {(run["task"], run["protocol"]): run["protocol_note"] for runs in found.values() for run in runs}

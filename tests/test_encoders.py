@@ -10,7 +10,7 @@ from jax import lax
 
 import s7
 from s7.encoders import _convolve, _max_pool
-from s7.units import units_of
+from s7.standardization import units_of
 
 RNG = np.random.default_rng(0)
 

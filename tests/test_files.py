@@ -12,7 +12,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 import s7
-from s7 import files
+from s7 import storage
 
 ENCODERS = [s7.TokenEncoder(7), s7.EventEncoder((3, 2), token=False), s7.LinearEncoder(2), s7.ImageEncoder((8, 9, 1))]
 HEADS = [s7.Mean(2), s7.TimeMean(2), s7.Last(2), s7.PerStep(2), s7.Retrieval()]
@@ -96,7 +96,7 @@ def rewrite(path, change):
     arrays = load_tensors(data)
     change(arrays, about)
     text = json.dumps(about, sort_keys=True)
-    path.write_bytes(save_tensors(arrays, {"s7": text, "sha256": files._checksum(arrays, text)}))
+    path.write_bytes(save_tensors(arrays, {"s7": text, "sha256": storage._checksum(arrays, text)}))
 
 
 @pytest.mark.usefixtures("as_users_see_it")

@@ -6,9 +6,9 @@ from importlib.resources import files
 import pytest
 
 import s7
+from s7.baselines import ARCHITECTURES
 from s7.config import ModelConfig
 from s7.job import Job
-from s7.peers import ARCHITECTURES
 from s7.presets import NAMES, preset
 from s7.settings import build
 from s7.tasks import TASKS
@@ -88,8 +88,8 @@ def test_the_papers_settings_are_as_printed(task):
         "form": {"kind": "Full", "D": "full"},
         "transition": {"kind": "Stable", "gain": "none"},
     }
-    assert train.pop("rate") == pytest.approx(rate * factor)
-    assert train == {"ssm_rate": rate, "decay": decay, "epochs": epochs, "batch": batch}
+    assert train.pop("learning_rate") == pytest.approx(rate * factor)
+    assert train == {"ssm_learning_rate": rate, "weight_decay": decay, "epochs": epochs, "batch_size": batch}
 
 
 def test_the_paper_has_these_tasks():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import s7
 from s7 import reference
-from s7.engines import current_backend
+from s7.backend_selection import current_backend
 from s7.recurrence import over_windows, recurrence
 
 run = jax.jit(recurrence, static_argnames="reverse")

@@ -40,10 +40,10 @@ trainings = st.fixed_dictionaries(
     {},
     optional={
         "epochs": sizes,
-        "rate": rates,
-        "ssm_rate": st.none() | rates,
-        "selective_decay": st.none() | rates,
-        "warm_up": st.floats(0, 1),
+        "learning_rate": rates,
+        "ssm_learning_rate": st.none() | rates,
+        "selective_weight_decay": st.none() | rates,
+        "warmup": st.floats(0, 1),
         "pack": st.none() | sizes,
     },
 )
@@ -104,7 +104,7 @@ def test_none_is_written_as_a_string():
 
 
 def test_a_whole_number_serves_as_a_number():
-    rate = build(TrainConfig, {"rate": 1}, "train").rate
+    rate = build(TrainConfig, {"learning_rate": 1}, "train").learning_rate
     assert isinstance(rate, float)
     assert rate == 1
 
@@ -196,7 +196,7 @@ def test_assignments_are_read_as_toml_and_else_as_strings():
         "model.width=32",
         "model.form=Static",
         "model.form.bias=false",
-        "train.rate = 1e-3",
+        "train.learning_rate = 1e-3",
         'data.name="a b"',
         "data.text= a=b ",
         "model.stages=[{depth=2}]",
@@ -204,7 +204,7 @@ def test_assignments_are_read_as_toml_and_else_as_strings():
     ]
     assert from_assignments(assignments) == {
         "model": {"width": 16, "form": {"kind": "Static", "bias": False}, "stages": [{"depth": 2}]},
-        "train": {"rate": 1e-3},
+        "train": {"learning_rate": 1e-3},
         "data": {"name": "a b", "text": "a=b"},
     }
 

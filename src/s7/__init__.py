@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from s7.version import __version__
 
 if TYPE_CHECKING:
+    from s7.backend_selection import backend, backends
     from s7.block import Block, BlockConfig
     from s7.checks import checked
     from s7.config import ModelConfig, Stage
     from s7.data import Samples, pack
     from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
-    from s7.engines import backend, backends
     from s7.events.tokens import detokenize, tokenize
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
@@ -36,7 +36,7 @@ _PUBLIC = {
     "s7.heads": ("Last", "Mean", "PerStep", "Retrieval", "TimeMean"),
     "s7.layer": ("S7Layer",),
     "s7.model": ("S7Model",),
-    "s7.engines": ("backend", "backends"),
+    "s7.backend_selection": ("backend", "backends"),
     "s7.training.api": ("train",),
     "s7.transitions": ("Plain", "Ring", "Stable", "Step"),
 }

@@ -20,7 +20,7 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.forms import Form, Full
-from s7.initial import constant, draw, split
+from s7.initialization import constant, draw, split
 from s7.layer import S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
 from s7.pooling import Pending, Pool, windows

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from s7.engines import current_backend
+from s7.backend_selection import current_backend
 from s7.native import kernels
 
 # Numbers in the intermediate of one chunk: large enough for an efficient matrix product, small enough for the

@@ -16,8 +16,8 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 from s7 import checks
 from s7.contractions import linear
 from s7.events.tokens import vocabulary
-from s7.initial import Parameters, constant, draw
-from s7.units import check_scale, check_units, units_of
+from s7.initialization import Parameters, constant, draw
+from s7.standardization import check_scale, check_units, units_of
 
 
 class Encoder(ABC):
@@ -36,7 +36,7 @@ class Encoder(ABC):
     def __call__(self, parameters: Parameters, inputs: Shaped[Array, "L ..."]) -> Float[Array, "L H"]:
         """The vectors at each event."""
 
-    def admit(self, inputs: Shaped[ArrayLike, "..."], dtype: DTypeLike, mask: Array | None) -> Array:
+    def validate(self, inputs: Shaped[ArrayLike, "..."], dtype: DTypeLike, mask: Array | None) -> Array:
         """The inputs in the type to compute with, checked, with nothing left in the padding."""
         inputs = jnp.asarray(inputs, dtype)
         expected = ("length", *self.event_shape)
@@ -63,7 +63,7 @@ class _TokenReader(Encoder):
     def size(self) -> int:
         """How many tokens there are."""
 
-    def admit(self, inputs, dtype, mask):
+    def validate(self, inputs, dtype, mask):
         inputs = jnp.asarray(inputs)
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
             raise TypeError(f"tokens must be whole numbers, not {inputs.dtype}")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import bilinear, linear, quadratic
-from s7.initial import Normal, Parameters, constant, draw
+from s7.initialization import Normal, Parameters, constant, draw
 from s7.transitions import SELECTIVE_SCALE
 
 Selectivity = Literal["diagonal", "full", "static"]

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Inexact
 
-from s7.engines import current_backend
+from s7.backend_selection import current_backend
 from s7.forms import Factored, Form, Full
-from s7.initial import Parameters
+from s7.initialization import Parameters
 from s7.native import kernels
 from s7.transitions import Stable, Transition
 

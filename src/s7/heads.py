@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
-from s7.initial import Parameters, constant, draw, split
+from s7.initialization import Parameters, constant, draw, split
 from s7.pooling import Average
 from s7.signal import Signal
-from s7.units import check_units
+from s7.standardization import check_units
 
 
 class Steps(NamedTuple):

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 
+from s7.baselines import ARCHITECTURES
 from s7.config import ModelConfig
 from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
 from s7.model import S7Model
-from s7.peers import ARCHITECTURES
 from s7.presets import otherwise, preset
 from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
 from s7.tasks import TASKS, Problem, Task, find_task

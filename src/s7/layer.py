@@ -13,9 +13,9 @@ from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, Inexact, PRNGKey
 
 from s7 import fused
 from s7.forms import Form, Full
-from s7.initial import Parameters, constant, split
+from s7.initialization import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
-from s7.sequence_layer import SequenceLayer, seen_from_the_end
+from s7.sequence_layer import SequenceLayer, reverse_gaps
 from s7.transitions import Stable, Transition
 
 
@@ -94,7 +94,7 @@ class S7Layer(SequenceLayer):
 
     def matrices(self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None) -> Matrices:
         """The layer's matrices at every event, with the gain folded into B and b: L·H·P numbers, to look at."""
-        events, gaps, _, _ = self.admit(u, dt, None, None)
+        events, gaps, _, _ = self.validate(u, dt, None, None)
         a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, events), gaps)
         a, gain = (jnp.broadcast_to(q, (events.shape[0], self.state)) for q in (a, gain))
         B, b, C, D = self.form.matrices(self.maps, events)
@@ -122,7 +122,7 @@ class S7Layer(SequenceLayer):
             x, final = self.states(self.drive(u), dt, mask, reset, state, reverse=reverse)
             return self.output(x, u), final
         if reverse:
-            dt, reset = seen_from_the_end(dt, mask, reset)
+            dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
         kind = self.transition, self.form, self.rates, self.maps
         return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ class S7Layer(SequenceLayer):
         at its first event.
         """
         if reverse:
-            dt, reset = seen_from_the_end(dt, mask, reset)
+            dt, reset = reverse_gaps(dt, mask, reset)
         a, gain = self.transition.discretize(self.rates, drive.w, dt)
         v = self._to_state(drive.input) * gain
         if mask is not None:

@@ -21,7 +21,7 @@ from s7 import checks
 from s7.block import Block, BlockState
 from s7.config import ModelConfig, config_from
 from s7.heads import Steps
-from s7.initial import Parameters, split
+from s7.initialization import Parameters, split
 from s7.norm import Moments
 from s7.signal import Rows, Signal
 
@@ -307,7 +307,7 @@ class S7Model(eqx.Module):
             raise ValueError("the sequence has no events")
         if length is not None:
             mask = jnp.arange(events) < jnp.asarray(length)
-        inputs = encoder.admit(inputs, self._dtype, mask)
+        inputs = encoder.validate(inputs, self._dtype, mask)
         dt = self._gaps(dt, events, mask)
         values = encoder(self.encoder, inputs)
         rows = None

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float
 
-from s7.initial import constant
+from s7.initialization import constant
 
 NormName = Literal["layer", "rms", "batch", "none"]
 EPSILON = 1e-5

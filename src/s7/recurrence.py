@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Inexact
 
-from s7.engines import current_backend
+from s7.backend_selection import current_backend
 from s7.native.kernels import scan
 
 Evaluation = Callable[[Array, Array, Array, bool], Array]

@@ -88,7 +88,7 @@ class SequenceLayer(eqx.Module):
         Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
         start a new sequence, so that several can be packed end to end.
         """
-        return self.run(*self.admit(u, dt, mask, reset), state)
+        return self.run(*self.validate(u, dt, mask, reset), state)
 
     def step(
         self, u: Float[ArrayLike, " H"], state: Any, dt: ArrayLike | None = None
@@ -98,7 +98,7 @@ class SequenceLayer(eqx.Module):
         y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
         return y[0], state
 
-    def admit(self, u, dt, mask, reset) -> tuple[Array, Array | None, Array | None, Array | None]:
+    def validate(self, u, dt, mask, reset) -> tuple[Array, Array | None, Array | None, Array | None]:
         """The arguments as arrays of the layer's own type, checked, with nothing left in the padding."""
         name = type(self).__name__
         u = jnp.asarray(u, self.dtype)
@@ -132,7 +132,7 @@ class LayerKind(ABC):
         """A layer with these settings; `state` is the size of its state, for those that can choose it."""
 
 
-def seen_from_the_end(
+def reverse_gaps(
     dt: Float[Array, " L"] | None, mask: Bool[Array, " L"] | None, reset: Bool[Array, " L"] | None
 ) -> tuple[Float[Array, " L"] | None, Bool[Array, " L"] | None]:
     """Gaps and starts, which lie before an event, as they lie after it; after a sequence's last event there is none."""

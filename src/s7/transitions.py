@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
-from s7.initial import Parameters, draw, split
+from s7.initialization import Parameters, draw, split
 
 Gain = Literal["rate", "variance"] | None
 

@@ -16,9 +16,9 @@ from s7.bench.cases import LayerCase
 from s7.bench.machine import fits, sgemm_rate
 from s7.bench.measures import Row
 from s7.bench.memory import peak_in_a_child
-from s7.bench.peers import Peer
 from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import Run, best_of
+from s7.bench.torch_layer import Peer
 from s7.layer import S7Layer
 
 MATERIALISED = "materialised"

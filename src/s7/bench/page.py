@@ -5,7 +5,7 @@ from pathlib import Path
 
 from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, number, ways_of
 from s7.bench.records import Record, read
-from s7.files import write_atomically
+from s7.storage import write_atomically
 
 ABOUT = {
     "layer": """\

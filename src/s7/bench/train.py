@@ -23,7 +23,7 @@ from s7.settings import build
 from s7.training.config import TrainConfig
 from s7.training.objectives import CrossEntropy
 from s7.training.optimizer import AdamW
-from s7.training.parameters import dissect
+from s7.training.parameters import flatten
 from s7.training.steps import Steps, TrainState
 
 LENGTH = 1024
@@ -62,13 +62,13 @@ def rows(
         config = paper_config(task)
         training = build(TrainConfig, preset(task, "paper")["train"], "train")
         model = S7Model(config, key=jax.random.key(0))
-        anatomy, trained, carried = dissect(model)
+        layout, trained, carried = flatten(model)
         # As if it went on for long: the rate does not change within the few steps that are timed.
-        optimizer = AdamW.of(training, anatomy, 1_000_000)
-        steps = Steps(anatomy, CrossEntropy(OUTPUTS))
+        optimizer = AdamW.of(training, layout, 1_000_000)
+        steps = Steps(layout, CrossEntropy(OUTPUTS))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         for length in lengths:
-            size = min(training.batch, max(1, STEPS // length))
+            size = min(training.batch_size, max(1, STEPS // length))
             batch = _batch(size, length)
             where = f"{task}, {size}×{length:,}"
             rivals = {}

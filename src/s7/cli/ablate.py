@@ -18,14 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs what is not done, then shows what each change does."""
-    from s7.contest import Contest
-    from s7.contest.ablations import entrants
-    from s7.contest.contest import Rules
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.settings import from_assignments, unknown
+    from s7.study import Study
+    from s7.study.ablations import variants
+    from s7.study.study import StudyConfig
 
-    rules = Rules(**rules_of(options))
+    rules = StudyConfig(**rules_of(options))
     job = Job(rules.task, preset=rules.preset, protocol=rules.protocol, settings=from_assignments(rules.set))
     job.check()
     missing = job.data().missing(DataFolder(options.data))
@@ -33,14 +33,14 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"{options.task}: {missing}")
     problem = job.problem(DataFolder(options.data), print if not options.json else lambda text: None)
     model = job.config(problem)["model"]
-    chosen = entrants(model, irregular=problem.train.dt is not None)
+    chosen = variants(model, irregular=problem.train.dt is not None)
     if options.only:
         names = [name.strip() for name in options.only.split(",")]
-        known = {entrant.name: entrant for entrant in chosen}
+        known = {variant.name: variant for variant in chosen}
         for name in names:
             if name not in known:
                 raise ValueError(f"--only: {unknown('ablation', name, known)}")
         chosen = (chosen[0], *(known[name] for name in names if known[name] is not chosen[0]))
     out = options.out or Path("runs") / f"ablate-{options.task.replace(':', '.')}"
-    contest = Contest(rules, chosen, options.seeds, out)
-    return hold(contest, options, lambda tally: tally.ablation(), lambda tally: tally.scores)
+    study = Study(rules, chosen, options.seeds, out)
+    return hold(study, options, lambda summary: summary.ablation(), lambda summary: summary.scores)

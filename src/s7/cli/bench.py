@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     from s7.bench.machine import describe
     from s7.bench.records import to_lines
     from s7.bench.table import Table
-    from s7.files import write_atomically
+    from s7.storage import write_atomically
 
     progress("multiplying matrices")
     machine = describe(options.line)
@@ -91,7 +91,7 @@ Measurement = Callable[[], Iterator[dict[str, Any]]]
 
 
 def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
-    from s7.bench import cases, layer, peers
+    from s7.bench import cases, layer, torch_layer
     from s7.training.machine import keep_compiled_code
 
     chosen = [name for name in ("tasks", "lengths") if getattr(options, name) is not None]
@@ -106,9 +106,9 @@ def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     else:
         wanted = cases.paper_cases(_names(options.tasks), _lengths(options.lengths) or cases.LENGTHS)
     keep_compiled_code()
-    peer = peers.find()
+    peer = torch_layer.find()
     if peer is None:
-        print(peers.MISSING, file=sys.stderr)
+        print(torch_layer.MISSING, file=sys.stderr)
     settings = {"runs": options.runs, "memory": options.memory, "peer": peer, "say": progress}
     return lambda: layer.rows(wanted, **settings)
 

@@ -36,19 +36,19 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs what is not done, then shows how all did."""
-    from s7.contest import Contest, Entrant
-    from s7.contest.contest import Rules
+    from s7.study import Study, Variant
+    from s7.study.study import StudyConfig
 
     models = [name.strip() for name in options.models.split(",") if name.strip()]
     if not models:
         raise ValueError("--models: names none; try --models s7,s5,lstm")
-    contest = Contest(
-        Rules(**rules_of(options)),
-        tuple(Entrant(name) for name in models),
+    study = Study(
+        StudyConfig(**rules_of(options)),
+        tuple(Variant(name) for name in models),
         options.seeds,
         options.out or Path("runs") / f"compare-{options.task.replace(':', '.')}",
     )
-    return hold(contest, options, lambda tally: tally.table(), lambda tally: tally.ranked())
+    return hold(study, options, lambda summary: summary.table(), lambda summary: summary.ranked())
 
 
 def rules_of(options: argparse.Namespace) -> dict:
@@ -58,44 +58,44 @@ def rules_of(options: argparse.Namespace) -> dict:
     return shared | {"set": tuple(settings), "test": not options.no_test}
 
 
-def hold(contest, options: argparse.Namespace, shown, order) -> int:
+def hold(study, options: argparse.Namespace, shown, order) -> int:
     """Makes the runs and writes the table, for people or machines, and the page; 1 if a run failed.
 
-    `shown` makes the table of a tally, `order` the order of its scores on the page.
+    `shown` makes the table of a summary, `order` the order of its scores on the page.
     """
     import json
     import signal
 
-    from s7.cli.heats import listener_for
-    from s7.contest import Tally
-    from s7.contest.running import Runner
+    from s7.cli.trials import listener_for
     from s7.data.folder import DataFolder
-    from s7.files import write_atomically
     from s7.report import write
+    from s7.storage import write_atomically
+    from s7.study import Summary
+    from s7.study.runner import Runner
 
-    contest.check()
-    missing = contest.job(contest.entrants[0], 0).data().missing(DataFolder(options.data))
+    study.check()
+    missing = study.job(study.variants[0], 0).data().missing(DataFolder(options.data))
     if missing:
         raise FileNotFoundError(f"{options.task}: {missing}")
     listener = listener_for(options.json)
-    runner = Runner(contest, options.data, options.jobs, listener)
-    contest.open()
+    runner = Runner(study, options.data, options.jobs, listener)
+    study.open()
     # Asked to stop either way, the runs save and end.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         failures = runner.run()
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; what is done is kept in {contest.out}, the same command goes on") from None
+        raise KeyboardInterrupt(f"stopped; what is done is kept in {study.out}, the same command goes on") from None
     finally:
         signal.signal(signal.SIGTERM, before)
-    tally = Tally.of(contest, failures)
-    write_atomically(contest.out / "comparison.json", json.dumps(tally.record(), indent=1).encode())
-    print(json.dumps(tally.record()) if options.json else f"\n{shown(tally)}")
-    names = [score.name for score in order(tally)]
-    heats = sorted(contest.heats(), key=lambda heat: names.index(heat.entrant.name))
-    begun = [heat.folder.path for heat in heats if heat.folder.is_begun]
+    summary = Summary.of(study, failures)
+    write_atomically(study.out / "comparison.json", json.dumps(summary.record(), indent=1).encode())
+    print(json.dumps(summary.record()) if options.json else f"\n{shown(summary)}")
+    names = [score.name for score in order(summary)]
+    trials = sorted(study.trials(), key=lambda trial: names.index(trial.variant.name))
+    begun = [trial.folder.path for trial in trials if trial.folder.is_begun]
     try:
-        page = write(begun, contest.out / "report.html") if begun else None
+        page = write(begun, study.out / "report.html") if begun else None
     except ValueError as error:  # matplotlib is an extra
         listener.say(f"no page: {error}")
     else:

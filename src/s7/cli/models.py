@@ -10,7 +10,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints a line for each."""
-    from s7.peers import ARCHITECTURES
+    from s7.baselines import ARCHITECTURES
 
     if options.json:
         for name, model in ARCHITECTURES.items():

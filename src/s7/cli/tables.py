@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints or writes the tables."""
     from s7.data.folder import DataFolder
-    from s7.files import write_atomically
+    from s7.storage import write_atomically
     from s7.tables import as_json, as_markdown, as_text, read, sheets
     from s7.tasks import TASKS
 

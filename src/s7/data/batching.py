@@ -51,7 +51,7 @@ class Batching(ABC):
 
     def __post_init__(self):
         if self.size < 1:
-            raise ValueError(f"batch={self.size} must be at least 1")
+            raise ValueError(f"batch_size={self.size} must be at least 1")
 
     @abstractmethod
     def plan(self, lengths: Int[np.ndarray, " N"], order: Int[np.ndarray, " N"]) -> list[Plan]:
@@ -90,13 +90,13 @@ class Batching(ABC):
 class Buckets(Batching):
     """Sequences of like length share a batch and are padded to the longest length of their bucket.
 
-    At most `shapes` lengths occur; they are those that waste least.
+    At most `buckets` lengths occur; they are those that waste least.
     """
 
-    shapes: int = 4
+    buckets: int = 4
 
     def plan(self, lengths, order):
-        bounds = bucket_bounds(lengths, self.shapes)
+        bounds = bucket_bounds(lengths, self.buckets)
         bucket = np.searchsorted(bounds, lengths[order])
         even = bool((lengths == lengths[0]).all())
         plans = []
@@ -193,10 +193,10 @@ class Packing(Batching):
         return Batch(samples.inputs[places], dt, None, segments, targets, weight)
 
 
-def bucket_bounds(lengths: Int[np.ndarray, " N"], shapes: int) -> Int[np.ndarray, " K"]:
-    """The at most `shapes` lengths to pad to that leave the least padding, by dynamic programming."""
-    if shapes < 1:
-        raise ValueError(f"shapes={shapes} must be at least 1")
+def bucket_bounds(lengths: Int[np.ndarray, " N"], buckets: int) -> Int[np.ndarray, " K"]:
+    """The at most `buckets` lengths to pad to that leave the least padding, by dynamic programming."""
+    if buckets < 1:
+        raise ValueError(f"buckets={buckets} must be at least 1")
     # A bound is best at a length that occurs; of very many, 128 spread evenly are as good as all.
     candidates = np.unique(lengths)
     if len(candidates) > 128:
@@ -209,7 +209,7 @@ def bucket_bounds(lengths: Int[np.ndarray, " N"], shapes: int) -> Int[np.ndarray
     cost[np.tril_indices(count, -1)] = np.inf
     best = cost[0]
     cuts: list[np.ndarray] = []
-    for _ in range(min(shapes, count) - 1):
+    for _ in range(min(buckets, count) - 1):
         through = best[:-1, None] + cost[1:, :]
         cut = np.argmin(through, 0)
         better = through[cut, np.arange(count)] < best

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from s7.data.unpacking import forget, is_unpacked, stays_inside, unpack
 from s7.data.web import Broken, Useless, breakdown, content_range, failure, offered, opener, validator_of
-from s7.files import write_atomically
+from s7.storage import write_atomically
 from s7.version import __version__
 
 BLOCK = 1 << 18

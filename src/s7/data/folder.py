@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from s7.files import write_atomically
+from s7.storage import write_atomically
 
 Arrays = dict[str, np.ndarray]
 

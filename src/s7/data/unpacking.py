@@ -15,7 +15,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from s7.files import write_atomically
+from s7.storage import write_atomically
 
 # What the libraries raise for an archive that is damaged, or is none.
 _UNREADABLE = (

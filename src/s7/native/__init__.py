@@ -32,12 +32,12 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     return library, ""
 
 
-def is_here() -> bool:
+def available() -> bool:
     """Whether the kernels can be used."""
     return _load()[0] is not None
 
 
-def why_not() -> str:
+def unavailable_reason() -> str:
     """What is missing if they can't."""
     return _load()[1]
 

@@ -1,9 +1,9 @@
 """Settings that are known to work: one TOML file for each task, with a table for each preset.
 
-`paper` is the row of the paper's table of hyperparameters. Its SSM LR is `train.ssm_rate`; the rate of all other
-parameters is that times a factor which the paper does not print and which stands beside it. `ours` is what measured
-best here, on validation data. Further tables are named after a peer or a family of them (`cells`), and say what is
-otherwise for those, whatever the preset.
+`paper` is the row of the paper's table of hyperparameters. Its SSM LR is `train.ssm_learning_rate`; the rate of
+all other parameters is that times a factor which the paper does not print and which stands beside it. `ours` is what
+measured best here, on validation data. Further tables are named after a peer or a family of them (`cells`): they
+override the preset for those models.
 """
 
 import tomllib

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from s7.files import write_atomically
 from s7.report.run import read
+from s7.storage import write_atomically
 
 __all__ = ["write"]
 

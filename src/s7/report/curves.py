@@ -17,7 +17,7 @@ TRAIN, VALID = SOFT, COLOURS[0]
 def learning(run: Run) -> Figure:
     """The loss and the metric, each on the training and the validation set, and the rate below them."""
     shown = [run.metric] if shows_one(run) else ["loss", run.metric]
-    rates = np.array([float(line.get("rate", np.nan)) for line in run.epochs])
+    rates = np.array([float(line.get("learning_rate", np.nan)) for line in run.epochs])
     layout = [shown] + ([["rate"] * len(shown)] if np.isfinite(rates).any() else [])
     figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
     panels = figure.subplot_mosaic(layout, height_ratios=[3.2, 1][: len(layout)])  # type: ignore[arg-type]

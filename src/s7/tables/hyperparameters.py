@@ -17,10 +17,10 @@ COLUMNS = {
     "P": ("model", "state"),
     "J": ("model", "blocks"),
     "LR": None,
-    "SSM LR": ("train", "ssm_rate"),
-    "WD": ("train", "decay"),
+    "SSM LR": ("train", "ssm_learning_rate"),
+    "WD": ("train", "weight_decay"),
     "epochs": ("train", "epochs"),
-    "B": ("train", "batch"),
+    "B": ("train", "batch_size"),
 }
 PRINTED = {
     "dvs-gesture": ("6", "32", "0.10", "16", "1", "1.2e-5", "1.44e-4", "0.000", "100", "3"),
@@ -50,12 +50,12 @@ def sheet() -> Sheet:
     for task, printed in PRINTED.items():
         held = preset(task, "paper")
         other = differences(printed, held)
-        rate, ssm = held["train"]["rate"], held["train"]["ssm_rate"]
+        rate, ssm = held["train"]["learning_rate"], held["train"]["ssm_learning_rate"]
         told = ", ".join(f"{name} {number:g}" for name, number in other.items()) or "the same"
         rows.append([task, *printed, told, f"{_power(rate)} ({rate / ssm:.3g} ×)"])
         about: dict[str, Any] = {"table": NAME, "task": task}
         about |= {"printed": dict(zip(COLUMNS, map(value, printed), strict=True))}
-        records.append(about | {"differs": other, "rate": rate})
+        records.append(about | {"differs": other, "learning_rate": rate})
     heads = ["task", *COLUMNS, "preset paper", "rate of all else"]
     return Sheet(NAME, "Hyperparameters of S7", heads, rows, NOTES, records)
 

@@ -19,9 +19,9 @@ from s7.data.folder import read_arrays
 from s7.data.samples import Samples
 from s7.encoders import LinearEncoder
 from s7.heads import PerStep
+from s7.standardization import units_of
 from s7.tasks.task import Problem, Task
 from s7.training.objectives import MeanSquared
-from s7.units import units_of
 
 MADE = "walker2d/rollouts.npz"
 FILES = ("walker2d/walker.zip", "walker2d/walker2d_rollouts_f32.npz", MADE)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from s7 import files
+from s7 import files, storage
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.model import S7Model
@@ -220,14 +220,14 @@ def save_model(model: Any, path: Path) -> None:
     if isinstance(model, S7Model):
         files.save(model, path)
     else:
-        files.write_arrays(path, "arrays", files.named_arrays(model), type(model).__name__)
+        storage.write_arrays(path, "arrays", files.named_arrays(model), type(model).__name__)
 
 
 def load_model(like: Any, path: Path) -> Any:
     """What `save_model` wrote, of a model like this one."""
     if isinstance(like, S7Model):
         return files.load(path)
-    return files.fill(like, files.read_arrays(path, "arrays")[0], path)
+    return files.fill(like, storage.read_arrays(path, "arrays")[0], path)
 
 
 def write_examples(model: Any, samples: Samples, path: Path, columns: list[str]) -> None:
@@ -244,7 +244,7 @@ def write_examples(model: Any, samples: Samples, path: Path, columns: list[str])
         if one.dt is not None:
             arrays[f"{n}.dt"] = one.dt[places]
     about = json.dumps({"split": samples.name, "columns": columns})
-    files.write_atomically(path, files.tensors(arrays, {"s7": about}))
+    storage.write_atomically(path, storage.tensors(arrays, {"s7": about}))
 
 
 def _samples(data: Data, name: str) -> Samples:

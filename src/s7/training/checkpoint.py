@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from s7.files import fill, named_arrays, read_arrays, write_arrays
+from s7.files import fill, named_arrays
+from s7.storage import read_arrays, write_arrays
 from s7.training.steps import TrainState
 
 

@@ -10,49 +10,50 @@ class TrainConfig:
     """Settings of training.
 
     `steps`, where given, is the number of batches to train on, whatever the epochs: training may end within one.
-    `rate` and `decay` are those of every parameter, unless a group has its own (see optimizer.py). `warm_up` is the
-    part of all steps in which the rates rise. `accumulate` batches make one step of the optimizer. `shapes` bounds the
-    lengths that batches are padded to; `pack` packs sequences into rows of that many events instead (0: as many as the
-    longest has). `save_every` is in minutes; a checkpoint is also written after each epoch.
+    `learning_rate` and `weight_decay` are those of every parameter, unless a group has its own (see optimizer.py).
+    `warmup` is the part of all steps in which the rates rise. `accumulate` batches make one step of the optimizer.
+    `buckets` bounds the lengths that batches are padded to; `pack` packs sequences into rows of
+    that many events instead (0: as many as the longest has).
+    `save_every` is in minutes; a checkpoint is also written after each epoch.
     """
 
     epochs: int = 20
     steps: int | None = None
-    batch: int = 16
+    batch_size: int = 16
     accumulate: int = 1
-    rate: float = 2e-3
-    ssm_rate: float | None = None
-    selective_rate: float | None = None
-    decay: float = 0.01
-    ssm_decay: float = 0.0
-    selective_decay: float | None = None
-    warm_up: float = 0.05
-    clip: float = 1.0
-    shapes: int = 4
+    learning_rate: float = 2e-3
+    ssm_learning_rate: float | None = None
+    selective_learning_rate: float | None = None
+    weight_decay: float = 0.01
+    ssm_weight_decay: float = 0.0
+    selective_weight_decay: float | None = None
+    warmup: float = 0.05
+    clip_norm: float = 1.0
+    buckets: int = 4
     pack: int | None = None
     save_every: float = 10.0
 
     def __post_init__(self):
-        for name, least in (("epochs", 1), ("batch", 1), ("accumulate", 1), ("shapes", 1)):
+        for name, least in (("epochs", 1), ("batch_size", 1), ("accumulate", 1), ("buckets", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"steps={self.steps} must be at least 1")
         for name in (
-            "rate",
-            "ssm_rate",
-            "selective_rate",
-            "decay",
-            "ssm_decay",
-            "selective_decay",
-            "clip",
+            "learning_rate",
+            "ssm_learning_rate",
+            "selective_learning_rate",
+            "weight_decay",
+            "ssm_weight_decay",
+            "selective_weight_decay",
+            "clip_norm",
             "save_every",
         ):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{name}={value} must not be negative")
-        if not 0 <= self.warm_up <= 1:
-            raise ValueError(f"warm_up={self.warm_up} is a part of all steps, from 0 to 1")
+        if not 0 <= self.warmup <= 1:
+            raise ValueError(f"warmup={self.warmup} is a part of all steps, from 0 to 1")
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
 
@@ -63,15 +64,17 @@ class TrainConfig:
     @property
     def rates(self) -> dict[str, float]:
         """The peak rate of each group."""
-        own = {"ssm": self.ssm_rate, "selective": self.selective_rate, "rest": None}
-        return {name: self.rate if rate is None else rate for name, rate in own.items()}
+        own = {"ssm": self.ssm_learning_rate, "selective": self.selective_learning_rate, "rest": None}
+        return {name: self.learning_rate if rate is None else rate for name, rate in own.items()}
 
     @property
     def decays(self) -> dict[str, float]:
         """The weight decay of each group."""
-        own = {"ssm": self.ssm_decay, "selective": self.selective_decay, "rest": None}
-        return {name: self.decay if decay is None else decay for name, decay in own.items()}
+        own = {"ssm": self.ssm_weight_decay, "selective": self.selective_weight_decay, "rest": None}
+        return {name: self.weight_decay if decay is None else decay for name, decay in own.items()}
 
     def batching(self, stride: int) -> Batching:
         """How batches are made for a model that pools by `stride`."""
-        return Buckets(self.batch, self.shapes) if self.pack is None else Packing(self.batch, self.pack, stride)
+        return (
+            Buckets(self.batch_size, self.buckets) if self.pack is None else Packing(self.batch_size, self.pack, stride)
+        )

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from s7.data.batching import Batching, Buckets
 from s7.data.samples import Samples
 from s7.training.objectives import CrossEntropy, Objective
-from s7.training.parameters import dissect
+from s7.training.parameters import flatten
 from s7.training.steps import Steps, TrainState, outputs
 
 
@@ -31,18 +31,18 @@ def measure(
 def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batching) -> dict[str, float]:
     """Loss and metrics of a model."""
     objective.check(samples)
-    return measure(Steps(dissect(model)[0], objective), state_of(model), samples, batching, objective)
+    return measure(Steps(flatten(model)[0], objective), state_of(model), samples, batching, objective)
 
 
 def state_of(model: Any) -> TrainState:
     """A model that is not in training, as the steps want it."""
-    _, trained, carried = dissect(model)
+    _, trained, carried = flatten(model)
     return TrainState(trained, carried, None, jnp.asarray(True))
 
 
 def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray]:
     """The outputs for each sample, without padding."""
-    buckets = Buckets(min(batch, len(samples)), shapes=1)
+    buckets = Buckets(min(batch, len(samples)), buckets=1)
     run = eqx.filter_jit(outputs)
     found: dict[int, np.ndarray] = {}
     for plan in buckets.in_order(samples):

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from s7.files import is_temporary, write_atomically
 from s7.settings import Table, to_toml
+from s7.storage import is_temporary, write_atomically
 
 FORMAT = 1
 

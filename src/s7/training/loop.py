@@ -22,7 +22,7 @@ from s7.training.config import TrainConfig
 from s7.training.evaluation import measure
 from s7.training.objectives import Objective
 from s7.training.optimizer import AdamW
-from s7.training.parameters import Anatomy, dissect
+from s7.training.parameters import ParamLayout, flatten
 from s7.training.steps import Outcome, Steps, TrainState
 
 
@@ -87,7 +87,7 @@ class Trainer:
     config: TrainConfig
     seed: int
     optimizer: AdamW
-    anatomy: Anatomy
+    layout: ParamLayout
     steps: Steps
     state: TrainState
     position: Position
@@ -107,12 +107,12 @@ class Trainer:
     ) -> "Trainer":
         """At the beginning."""
         loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation)
-        anatomy, trained, carried = dissect(model)
+        layout, trained, carried = flatten(model)
         per_epoch = len(loader.plans(0))
-        optimizer = AdamW.of(config, anatomy, config.batches(per_epoch))
+        optimizer = AdamW.of(config, layout, config.batches(per_epoch))
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
-        steps = Steps(anatomy, objective)
-        parts = objective, loader, valid, config, seed, optimizer, anatomy, steps
+        steps = Steps(layout, objective)
+        parts = objective, loader, valid, config, seed, optimizer, layout, steps
         return cls(*parts, state, Position(), model, per_epoch)
 
     @property
@@ -124,8 +124,8 @@ class Trainer:
     def model(self) -> Any:
         """The model as it is now."""
         # Copies: the state's own memory is given away at the next step.
-        trained = self.anatomy.unravel(jnp.array(self.state.trained))
-        return self.anatomy.model(trained, {name: jnp.array(q) for name, q in self.state.carried.items()})
+        trained = self.layout.unravel(jnp.array(self.state.trained))
+        return self.layout.model(trained, {name: jnp.array(q) for name, q in self.state.carried.items()})
 
     @property
     def is_done(self) -> bool:
@@ -134,10 +134,10 @@ class Trainer:
         return self.position.epoch >= self.config.epochs if steps is None else self.position.step >= steps
 
     @property
-    def rate(self) -> float:
+    def learning_rate(self) -> float:
         """The rate of most parameters at the last step."""
         step = max(0, self.position.step // self.config.accumulate - 1)
-        return self.config.rate * float(self.optimizer.schedule(step))
+        return self.config.learning_rate * float(self.optimizer.schedule(step))
 
     def run(self, watcher: Watcher) -> None:
         """From where it stands to the end."""
@@ -194,7 +194,7 @@ class Trainer:
             "epoch": at.epoch,
             "step": at.step,
             "seconds": round(at.seconds, 3),
-            "rate": self.rate,
+            "learning_rate": self.learning_rate,
             "train": self.objective.summary(means),
             "valid": valid,
             "best": best,
@@ -224,10 +224,11 @@ class Trainer:
         loss = float(outcome.sums.values["loss"] / outcome.sums.weight)
         samples = np.concatenate(pending.plan.rows)
         shown = ", ".join(map(str, samples[:8])) + (", …" if len(samples) > 8 else "")
-        first = f"the first parameter to go bad is {self.anatomy.name_at(bad)}" if bad >= 0 else "gradients are finite"
+        first = f"the first parameter to go bad is {self.layout.name_at(bad)}" if bad >= 0 else "gradients are finite"
         return (
             f"step {pending.step} (epoch {self.position.epoch + 1}, batch {pending.batch}, samples {shown}): "
-            f"the loss is {loss:g}, {first}; try a lower train.rate (it is {self.config.rate:g}) or a train.clip"
+            f"the loss is {loss:g}, {first}; "
+            f"try a lower train.learning_rate (it is {self.config.learning_rate:g}) or a train.clip_norm"
         )
 
     def _progress(self, plans: list[Plan], began: float, first: int, waited: float, *, epoch_done: bool) -> Progress:

@@ -21,7 +21,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from s7.training.config import TrainConfig
-from s7.training.parameters import Anatomy
+from s7.training.parameters import ParamLayout
 
 SSM = frozenset(["w", "omega", "decay", "B", "b"])
 SELECTIVE = frozenset(["W_w", "W_B", "W_C", "W_D", "V1", "V2", "V3", "U1", "U2", "U3"])
@@ -39,21 +39,21 @@ class Memory(NamedTuple):
 
 
 class AdamW(eqx.Module):
-    """`steps` updates, the first `warm_up` of them at rising rates, each from `accumulate` batches.
+    """`steps` updates, the first `warmup` of them at rising rates, each from `accumulate` batches.
 
-    `rate` and `decay` are those of each number. `clip` bounds the gradient's norm; 0 leaves it alone. A step that is
-    compiled reads the numbers: one program serves trainings of any length and rate.
+    `rate` and `decay` are those of each number. `clip_norm` bounds the gradient's norm; 0 leaves it alone. A compiled
+    step reads the numbers: one program serves trainings of any length and rate.
     """
 
     rate: Float[Array, " N"]
     decay: Float[Array, " N"]
     steps: int | Int[Array, ""]
-    warm_up: int | Int[Array, ""]
-    clip: float = eqx.field(default=0.0, static=True)
+    warmup: int | Int[Array, ""]
+    clip_norm: float = eqx.field(default=0.0, static=True)
     accumulate: int = eqx.field(default=1, static=True)
 
     @classmethod
-    def of(cls, config: TrainConfig, anatomy: Anatomy, batches: int) -> "AdamW":
+    def of(cls, config: TrainConfig, layout: ParamLayout, batches: int) -> "AdamW":
         """As the settings say, for training that sees `batches` batches in all."""
         rates, decays = config.rates, config.decays
         steps = max(1, batches // config.accumulate)
@@ -63,11 +63,11 @@ class AdamW(eqx.Module):
             return decays[group(name)] if len(shape) > 1 else 0.0
 
         return cls(
-            jnp.asarray(anatomy.spread(lambda name, _: rates[group(name)])),
-            jnp.asarray(anatomy.spread(decay)),
+            jnp.asarray(layout.spread(lambda name, _: rates[group(name)])),
+            jnp.asarray(layout.spread(decay)),
             steps,
-            round(config.warm_up * steps),
-            config.clip,
+            round(config.warmup * steps),
+            config.clip_norm,
             config.accumulate,
         )
 
@@ -94,9 +94,9 @@ class AdamW(eqx.Module):
         return lax.cond(more.batches % self.accumulate == 0, step, lambda _: (parameters, more), None)
 
     def _step(self, gradient, memory, parameters):
-        if self.clip:
+        if self.clip_norm:
             norm = jnp.sqrt(jnp.sum(gradient**2))
-            gradient = gradient * jnp.minimum(1, self.clip / jnp.maximum(norm, self.clip))
+            gradient = gradient * jnp.minimum(1, self.clip_norm / jnp.maximum(norm, self.clip_norm))
         batches = memory.batches + 1
         t = batches // self.accumulate
         m = BETA1 * memory.m + (1 - BETA1) * gradient
@@ -109,10 +109,10 @@ class AdamW(eqx.Module):
 
     def schedule(self, step: Array | int) -> Array:
         """The part of the peak rate at a step, counted from 0."""
-        rising = jnp.asarray(step + 1, jnp.float32) / (self.warm_up + 1)
-        through = (jnp.asarray(step, jnp.float32) - self.warm_up) / jnp.maximum(1, self.steps - self.warm_up)
+        rising = jnp.asarray(step + 1, jnp.float32) / (self.warmup + 1)
+        through = (jnp.asarray(step, jnp.float32) - self.warmup) / jnp.maximum(1, self.steps - self.warmup)
         falling = 0.5 * (1 + jnp.cos(math.pi * jnp.clip(through, 0, 1)))
-        return jnp.where(step < self.warm_up, rising, falling)
+        return jnp.where(step < self.warmup, rising, falling)
 
 
 def group(name: str) -> str:

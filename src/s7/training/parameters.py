@@ -20,7 +20,7 @@ Arrays = dict[str, Array]
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class ParamLayout:
     """What a model is apart from its numbers, and where each array has its place in the vector."""
 
     structure: Any
@@ -56,8 +56,8 @@ class Anatomy:
         return np.concatenate(parts).astype(np.float32)
 
 
-def dissect(model: Any) -> tuple[Anatomy, Float[Array, " N"], Arrays]:
-    """The anatomy, the vector, and the arrays that no gradient changes: integers, batch norms' running statistics."""
+def flatten(model: Any) -> tuple[ParamLayout, Float[Array, " N"], Arrays]:
+    """The layout, the vector, and the arrays that no gradient changes: integers, batch norms' running statistics."""
     arrays, static = eqx.partition(model, eqx.is_array)
     leaves, structure = jax.tree_util.tree_flatten_with_path(arrays)
     running = {id(leaf) for leaf in jax.tree.leaves(getattr(model, "moments", None))}
@@ -68,10 +68,10 @@ def dissect(model: Any) -> tuple[Anatomy, Float[Array, " N"], Arrays]:
     kinds = {leaf.dtype for leaf in trained.values()}
     if len(kinds) > 1 or not jnp.issubdtype(kinds.pop(), jnp.floating):
         raise ValueError(f"{type(model).__name__}: parameters must all be of one real type to be trained")
-    anatomy = Anatomy(structure, static, tuple(named), {name: leaf.shape for name, leaf in trained.items()})
+    layout = ParamLayout(structure, static, tuple(named), {name: leaf.shape for name, leaf in trained.items()})
     # In NumPy: compiling a concatenation for each model would take longer than doing it.
     vector = jnp.asarray(np.concatenate([np.asarray(leaf).ravel() for leaf in trained.values()]))
-    return anatomy, vector, {name: jnp.array(leaf) for name, leaf in named.items() if name not in trained}
+    return layout, vector, {name: jnp.array(leaf) for name, leaf in named.items() if name not in trained}
 
 
 def carried_by(model: Any, names: tuple[str, ...]) -> Arrays:

@@ -14,7 +14,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from s7.data.batching import Batch
 from s7.training.objectives import Objective
 from s7.training.optimizer import AdamW, Memory
-from s7.training.parameters import Anatomy, Arrays, carried_by
+from s7.training.parameters import Arrays, ParamLayout, carried_by
 
 
 class TrainState(NamedTuple):
@@ -44,8 +44,8 @@ class Outcome(NamedTuple):
 class Steps:
     """The compiled steps for a model and an objective."""
 
-    def __init__(self, anatomy: Anatomy, objective: Objective):
-        self._anatomy, self._objective = anatomy, objective
+    def __init__(self, layout: ParamLayout, objective: Objective):
+        self._layout, self._objective = layout, objective
         # The state is given away: its memory becomes that of the next one.
         self.train = jax.jit(self._train, donate_argnums=1)
         self.outputs = jax.jit(self._outputs)
@@ -57,7 +57,7 @@ class Steps:
         assert state.memory is not None
 
         def loss(arrays):
-            model = self._anatomy.model(arrays, state.carried)
+            model = self._layout.model(arrays, state.carried)
             outputs, moments = training_outputs(model, batch, key)
             if jax.tree.leaves(moments):
                 model = model.with_moments(moments)
@@ -66,9 +66,9 @@ class Steps:
             return mean, (sums, carried_by(model, tuple(state.carried)))
 
         # Differentiated array by array: the gradient of a slice would be a vector as long as all of them.
-        arrays = self._anatomy.unravel(state.trained)
+        arrays = self._layout.unravel(state.trained)
         (mean, (sums, carried)), by_array = jax.value_and_grad(loss, has_aux=True)(arrays)
-        gradient = self._anatomy.ravel(by_array)
+        gradient = self._layout.ravel(by_array)
         trained, memory = optimizer.update(gradient, state.memory, state.trained)
         # One NaN in the gradient is in its norm, and after clipping everywhere: the gradient tells whose it was.
         bad = jnp.where(jnp.isfinite(gradient).all(), _first_bad(trained), _first_bad(gradient))
@@ -83,7 +83,7 @@ class Steps:
         return outputs, self.sums(outputs, batch.targets, batch.weight)
 
     def _outputs(self, trained: Float[Array, " N"], carried: Arrays, batch: Batch) -> Array:
-        return outputs(self._anatomy.model(self._anatomy.unravel(trained), carried), batch)
+        return outputs(self._layout.model(self._layout.unravel(trained), carried), batch)
 
     def _sums(self, outputs: Array, targets: ArrayLike, weight: ArrayLike) -> Sums:
         values = self._objective.values(outputs, jnp.asarray(targets))

@@ -1,0 +1,123 @@
+"""The driver of gated and continuous-time cells: networks that can only be run one event after another.
+
+A cell says what an event brings whatever the state (a product with the input, done for the whole sequence at once), how
+one step changes the state, and which part of the state is its output. The driver does the rest: the loop over time,
+padding, packing, gaps, windows, the other direction.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
+
+from s7.contractions import linear
+from s7.initialization import Parameters, constant, draw
+from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+
+State = tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Cell(LayerKind):
+    """What every cell has. The instance holds settings only; parameters are passed in.
+
+    Unless a cell says otherwise, its parameters are W, U and b of `gates` affine maps of the input and of the state's
+    first part h, an event brings W u_k + b, and h is the output. There are as many units as the layer is wide.
+    """
+
+    gates: ClassVar[int] = 1
+
+    @abstractmethod
+    def advance(self, parameters: Parameters, drive: Float[Array, " G"], state: State, dt: Float[Array, ""]) -> State:
+        """The state after an event that brings `drive`, a gap dt after the one before (1 in regular time)."""
+
+    def init(self, units: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+        """W and U of deviation 1/sqrt(units), b zero."""
+        return affine(units, self.gates, key=key, dtype=dtype)
+
+    def start(self, units: int, dtype: DTypeLike) -> State:
+        """The state before the first event."""
+        return (constant(0, units, dtype),)
+
+    def drive(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L G"]:
+        """What each event brings."""
+        return linear(parameters["W"], u) + parameters["b"]
+
+    def prepare(self, parameters: Parameters) -> Parameters:
+        """What `advance` takes for its parameters, made from them once a sequence."""
+        return parameters
+
+    def read(self, state: State) -> Float[Array, " H"]:
+        """The output."""
+        return state[0]
+
+    def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "CellLayer":
+        """A layer of this cell with `width` units; it has no other size to choose."""
+        return CellLayer(self, width, key=key, dtype=dtype)
+
+
+def affine(
+    units: int, gates: int, *, key: PRNGKeyArray, dtype: DTypeLike, more: Mapping[str, tuple[int, ...]] | None = None
+) -> Parameters:
+    """W, U (gates·units × units) and b, and `more` matrices by name, each scaled to its number of columns."""
+    shapes = {"W": (gates * units, units), "U": (gates * units, units)} | dict(more or {})
+    wanted = {name: (shape, 1 / math.sqrt(shape[-1])) for name, shape in shapes.items()}
+    return draw(wanted, key=key, dtype=dtype) | {"b": constant(0, gates * units, dtype)}
+
+
+class CellLayer(SequenceLayer):
+    """A cell run along a sequence."""
+
+    parameters: Parameters
+    cell: Cell = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    dt: float | None = eqx.field(static=True)
+
+    def __init__(self, cell: Cell, width: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
+        if width < 1:
+            raise ValueError(f"{type(cell).__name__}: width={width} must be at least 1")
+        self.parameters = cell.init(width, key=key, dtype=dtype)
+        self.cell, self.width, self.dt = cell, width, None
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return jax.tree.leaves(self.parameters)[0].dtype
+
+    def init_state(self) -> State:
+        return self.cell.start(self.width, self.dtype)
+
+    def drive(self, u):
+        return self.cell.drive(self.parameters, u)
+
+    def states(self, drive, dt=None, mask=None, reset=None, state=None, *, stride=1, reverse=False):
+        start, parameters = self.init_state(), self.cell.prepare(self.parameters)
+        if reverse:
+            dt, reset = reverse_gaps(dt, mask, reset)
+        length = jax.tree.leaves(drive)[0].shape[0]
+        gaps = jnp.ones(length, self.dtype) if dt is None else dt
+
+        def step(before: State, event: tuple[Any, Array, Array | None, Array | None]) -> tuple[State, Array]:
+            drive, gap, is_event, is_start = event
+            if is_start is not None:
+                before = _choose(is_start, start, before)
+            after = self.cell.advance(parameters, drive, before, gap)
+            if is_event is not None:
+                after = _choose(is_event, after, before)
+            return after, self.cell.read(after)
+
+        final, outputs = lax.scan(step, start if state is None else state, (drive, gaps, mask, reset), reverse=reverse)
+        return outputs[(0 if reverse else stride - 1) :: stride], final
+
+    def output(self, x, u):
+        return x
+
+
+def _choose(condition: Array, yes: State, no: State) -> State:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

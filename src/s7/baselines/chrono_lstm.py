@@ -1,0 +1,46 @@
+"""The LSTM with chrono initialisation.
+
+Tallec & Ollivier, Can recurrent neural networks warp time?, ICLR 2018.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from s7.baselines.cell import Cell
+from s7.baselines.lstm import gated
+from s7.initialization import constant, split
+
+
+@dataclass(frozen=True)
+class ChronoLstm(Cell):
+    """The LSTM, started with    b_f = log T,    b_i = -log T,    T uniform between 1 and `longest` - 1.
+
+    A forget gate of bias log T keeps its cell for about T steps, so that the units remember over all times up to
+    `longest`, the longest dependency that is expected, in steps.
+    """
+
+    gates: ClassVar[int] = 4
+    longest: float = 1000.0
+
+    def __post_init__(self):
+        if not self.longest >= 2:
+            raise ValueError(f"ChronoLstm: longest={self.longest} must be at least 2 steps")
+
+    def init(self, units, *, key, dtype):
+        """With the biases of the input and forget gates."""
+        map_key, bias_key = split(key, 2)
+        log_T = jnp.log(jax.random.uniform(bias_key, (units,), minval=1, maxval=self.longest - 1)).astype(dtype)
+        b = jnp.concatenate([-log_T, log_T, constant(0, 2 * units, dtype)])
+        return super().init(units, key=map_key, dtype=dtype) | {"b": b}
+
+    def start(self, units, dtype):
+        """h and c."""
+        return constant(0, units, dtype), constant(0, units, dtype)
+
+    def advance(self, parameters, drive, state, dt):
+        """One step."""
+        h, c = state
+        return gated(drive + parameters["U"] @ h, c)

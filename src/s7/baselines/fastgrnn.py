@@ -1,0 +1,37 @@
+"""Fast gated recurrent network.
+
+Kusupati, Singh, Bhatia, Kumar, Jain & Varma, FastGRNN: A fast, accurate, stable and tiny kilobyte sized gated recurrent
+neural network, NeurIPS 2018.
+"""
+
+from dataclasses import dataclass
+
+from jax.nn import sigmoid, tanh
+
+from s7.baselines.cell import Cell
+from s7.contractions import linear
+from s7.initialization import constant
+
+
+@dataclass(frozen=True)
+class FastGrnn(Cell):
+    """h_k = z h_{k-1} + (σ(ζ) (1 - z) + σ(ν)) tanh(a + b')        z = σ(a + b)        a = W u_k + U h_{k-1}
+
+    The gate and the candidate share both matrices. ζ and ν are numbers.
+    """
+
+    def init(self, units, *, key, dtype):
+        """Biases of one, ζ one and ν minus four, as in the authors' code."""
+        scalars = {"zeta": constant(1, 1, dtype), "nu": constant(-4, 1, dtype)}
+        return super().init(units, key=key, dtype=dtype) | {"b": constant(1, 2 * units, dtype)} | scalars
+
+    def drive(self, parameters, u):
+        """W u, which the two biases are added to later."""
+        return linear(parameters["W"], u)
+
+    def advance(self, parameters, drive, state, dt):
+        """One step."""
+        (h,) = state
+        gate, candidate = parameters["b"].reshape(2, -1) + (drive + parameters["U"] @ h)
+        z = sigmoid(gate)
+        return (z * h + (sigmoid(parameters["zeta"]) * (1 - z) + sigmoid(parameters["nu"])) * tanh(candidate),)

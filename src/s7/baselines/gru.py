@@ -1,0 +1,37 @@
+"""Gated recurrent units.
+
+Cho et al., Learning phrase representations using RNN encoder-decoder for statistical machine translation, EMNLP 2014.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax.nn import sigmoid, tanh
+from jaxtyping import Array
+
+from s7.baselines.cell import Cell
+
+
+@dataclass(frozen=True)
+class Gru(Cell):
+    """h_k = z h_{k-1} + (1 - z) g        g = tanh(W_g u_k + U_g (r h_{k-1}) + b_g)
+
+    z = σ(W_z u_k + U_z h_{k-1} + b_z) and r likewise; W, U and b hold the rows of z, r and g in this order. The reset
+    gate acts before the product with U, as in the paper.
+    """
+
+    gates: ClassVar[int] = 3
+
+    def advance(self, parameters, drive, state, dt):
+        """One step."""
+        (h,) = state
+        z, g = gate_and_candidate(drive, parameters["U"], h)
+        return (z * h + (1 - z) * g,)
+
+
+def gate_and_candidate(drive: Array, U: Array, h: Array) -> tuple[Array, Array]:
+    """How much of h is kept, z, and what comes in the place of the rest, g."""
+    gates = 2 * h.size
+    z, r = jnp.split(sigmoid(drive[:gates] + U[:gates] @ h), 2)
+    return z, tanh(drive[gates:] + U[gates:] @ (r * h))

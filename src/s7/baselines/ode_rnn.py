@@ -1,0 +1,48 @@
+"""A recurrent network whose state moves between events.
+
+Rubanova, Chen & Duvenaud, Latent ordinary differential equations for irregularly-sampled time series, NeurIPS 2019.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jax.nn import tanh
+
+from s7.baselines.cell import Cell, affine
+from s7.baselines.gru import gate_and_candidate
+from s7.initialization import constant
+
+
+@dataclass(frozen=True)
+class OdeRnn(Cell):
+    """dh/dt = G tanh(F h + f) + g over the gap        h_k = GRU(u_k, h) at the event
+
+    GRU(u, h) = z h + (1 - z) tanh(W' u + U' (r h) + b')        (z, r) = σ(W u + U h + b)
+
+    The gap is cut in `unfolds` steps of Euler's method, which the authors used too. The speed is bounded, so that a
+    long gap takes the state far but not out of all bounds.
+    """
+
+    reads_gaps: ClassVar[bool] = True
+    gates: ClassVar[int] = 3
+    unfolds: int = 4
+
+    def __post_init__(self):
+        if self.unfolds < 1:
+            raise ValueError(f"OdeRnn: unfolds={self.unfolds} must be at least 1")
+
+    def init(self, units, *, key, dtype):
+        """The update's W, U and b, and the flow's F, f, G and g, slow at first or it would outrun the updates."""
+        square = (units, units)
+        parameters = affine(units, self.gates, key=key, dtype=dtype, more={"F": square, "G": square})
+        still = constant(0, units, dtype)
+        return parameters | {"G": 0.1 * parameters["G"], "f": still, "g": still}
+
+    def advance(self, parameters, drive, state, dt):
+        """The flow over the gap, then the update."""
+        (h,) = state
+        F, f, G, g = (parameters[name] for name in ("F", "f", "G", "g"))
+        for _ in range(self.unfolds):
+            h = h + dt / self.unfolds * (G @ tanh(F @ h + f) + g)
+        z, candidate = gate_and_candidate(drive, parameters["U"], h)
+        return (z * h + (1 - z) * candidate,)

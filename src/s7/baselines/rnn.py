@@ -1,0 +1,20 @@
+"""The plain recurrent network.
+
+Elman, Finding structure in time, Cognitive Science 14(2), 1990.
+"""
+
+from dataclasses import dataclass
+
+from jax.nn import tanh
+
+from s7.baselines.cell import Cell
+
+
+@dataclass(frozen=True)
+class Rnn(Cell):
+    """h_k = tanh(W u_k + U h_{k-1} + b)"""
+
+    def advance(self, parameters, drive, state, dt):
+        """One step."""
+        (h,) = state
+        return (tanh(drive + parameters["U"] @ h),)

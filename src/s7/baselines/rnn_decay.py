@@ -1,0 +1,40 @@
+"""A recurrent network whose state decays between events.
+
+RNN-Decay of Rubanova, Chen & Duvenaud, Latent ordinary differential equations for irregularly-sampled time series,
+NeurIPS 2019, after the decay of Che et al. 2018 (see gru_d.py).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from s7.baselines.rnn import Rnn
+from s7.initialization import constant
+
+
+@dataclass(frozen=True)
+class RnnDecay(Rnn):
+    """h_k = tanh(W u_k + U (h_{k-1} exp(-r dt_k)) + b)
+
+    The state decays over the gap before an event, and then the event enters. The paper leaves the cell open; here it is
+    the plain one, since GRU-D is the gated one. Each unit learns log r, from r = `rate`.
+    """
+
+    reads_gaps: ClassVar[bool] = True
+    rate: float = 0.1
+
+    def __post_init__(self):
+        if not 0 < self.rate < math.inf:
+            raise ValueError(f"RnnDecay: rate={self.rate} must be positive")
+
+    def init(self, units, *, key, dtype):
+        """With the rates."""
+        log_r = constant(math.log(self.rate), units, dtype)
+        return super().init(units, key=key, dtype=dtype) | {"log_r": log_r}
+
+    def advance(self, parameters, drive, state, dt):
+        """Decay, then one step."""
+        (h,) = state
+        return super().advance(parameters, drive, (h * jnp.exp(-jnp.exp(parameters["log_r"]) * dt),), dt)

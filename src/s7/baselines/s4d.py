@@ -1,0 +1,124 @@
+"""S4D: in every channel a diagonal state space of its own, the same at all events.
+
+Gu, Gupta, Goel & Ré, On the parameterization and initialization of diagonal state space models, NeurIPS 2022
+(arXiv 2206.11893): S4D-Lin.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Complex, DTypeLike, Float, PRNGKeyArray
+
+from s7.initialization import Parameters, draw, split
+from s7.recurrence import over_windows, recurrence
+from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+
+
+@dataclass(frozen=True)
+class S4d(LayerKind):
+    """x_k = exp(A Δ dt_k) * x_{k-1} + (exp(A Δ dt_k) - 1)/A * u_k        y_k = 2 Re(C x_k) + D u_k
+
+    for each channel, with N complex states; B is 1, since only its product with C would count. A starts at
+    -1/2 + iπn, n = 0 ... N-1, and Δ log-uniform in `steps`. The input is held over the gap before its event (dt = 1 in
+    regular time), so that an event at no distance adds nothing to the state. Channels meet in the block's gate only.
+    """
+
+    reads_gaps: ClassVar[bool] = True
+    steps: tuple[float, float] = (0.001, 0.1)
+
+    def __post_init__(self):
+        if not 0 < self.steps[0] <= self.steps[1]:
+            raise ValueError(f"S4d: steps={self.steps} must be two positive numbers in order")
+
+    def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "S4dLayer":
+        """A layer with `state` complex states in each channel."""
+        return S4dLayer(self, width, state, key=key, dtype=dtype)
+
+    def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+        """The real part of A and Δ as logarithms; C, of variance 1, as its two parts."""
+        maps_key, steps_key = split(key, 2)
+        maps = {"C": ((2, width, state), math.sqrt(0.5)), "D": ((width,), 1.0)}
+        return draw(maps, key=maps_key, dtype=dtype) | {
+            "decay": jnp.asarray(np.full((width, state), math.log(0.5)), dtype),
+            "omega": jnp.asarray(np.tile(math.pi * np.arange(state), (width, 1)), dtype),
+            "log_step": jax.random.uniform(steps_key, (width,), dtype, *map(math.log, self.steps)),
+        }
+
+
+class S4dLayer(SequenceLayer):
+    """S4D on one sequence; `jax.vmap` batches."""
+
+    parameters: Parameters
+    width: int = eqx.field(static=True)
+    dt: float | None = eqx.field(static=True)
+
+    def __init__(self, kind: S4d, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
+        for name, size in (("width", width), ("state", state)):
+            if size < 1:
+                raise ValueError(f"S4d: {name}={size} must be at least 1")
+        self.parameters = kind.init(width, state, key=key, dtype=dtype)
+        self.width, self.dt = width, None
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.parameters["D"].dtype
+
+    def init_state(self) -> Complex[Array, " S"]:
+        zeros = jnp.asarray(np.zeros(self.parameters["omega"].size), self.dtype)
+        return lax.complex(zeros, zeros)
+
+    def drive(self, u):
+        return u
+
+    def states(self, drive, dt=None, mask=None, reset=None, state=None, *, stride=1, reverse=False):
+        if reverse:
+            dt, reset = reverse_gaps(dt, mask, reset)
+        # L·H·N complex numbers, several times: made again for the gradient rather than kept.
+        scan = jax.checkpoint(partial(self._scan, stride=stride, reverse=reverse))
+        return scan(drive, dt, mask, reset, self.init_state() if state is None else state)
+
+    def output(self, x, u):
+        return x + self.parameters["D"] * u
+
+    def _scan(
+        self,
+        u: Float[Array, "L H"],
+        dt: Float[Array, " L"] | None,
+        mask: Bool[Array, " L"] | None,
+        reset: Bool[Array, " L"] | None,
+        initial: Complex[Array, " S"],
+        *,
+        stride: int,
+        reverse: bool,
+    ) -> tuple[Float[Array, "M H"], Complex[Array, " S"]]:
+        """2 Re(C x) at the end of each window, and the last x."""
+        a, gain = self._discretize(jnp.ones(1, u.dtype) if dt is None else dt)
+        v = (gain * u[:, :, None]).reshape(len(u), -1)
+        a = jnp.broadcast_to(a.reshape(len(a), -1), v.shape)
+        if mask is not None:
+            a, v = jnp.where(mask[:, None], a, 1), jnp.where(mask[:, None], v, 0)
+        if reset is not None:
+            a = jnp.where(reset[:, None], 0, a)
+        if stride > 1:
+            a, v = over_windows(a, v, stride, reverse=reverse)
+        x = recurrence(a, v, initial, reverse=reverse)
+        C = self.parameters["C"]
+        by_channel = x.reshape(-1, *C.shape[1:])
+        read = 2 * (C[0] * by_channel.real - C[1] * by_channel.imag).sum(-1)
+        return read, x[0 if reverse else -1]
+
+    def _discretize(self, dt: Float[Array, " L"]) -> tuple[Complex[Array, "L H N"], Complex[Array, "L H N"]]:
+        """exp(A Δ dt), and (exp(A Δ dt) - 1)/A without cancellation."""
+        parameters = self.parameters
+        # The floor keeps the spectrum off zero, where the gain's formula would divide by it.
+        decay = jnp.maximum(jnp.exp(parameters["decay"]), 1e-4)
+        A = lax.complex(-decay, parameters["omega"])
+        change = jnp.expm1(A * jnp.exp(parameters["log_step"])[:, None] * dt[:, None, None])
+        return change + 1, change / A

@@ -1,0 +1,142 @@
+"""A small transformer: causal self-attention with rotary positions, and a perceptron.
+
+Vaswani et al., Attention is all you need, 2017 (arXiv 1706.03762); norms before each part as in Xiong et al. 2020
+(arXiv 2002.04745); Su et al., RoFormer: Enhanced transformer with rotary position embedding, 2021 (arXiv 2104.09864).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
+
+from s7.contractions import linear
+from s7.initialization import Parameters, constant, draw
+from s7.norm import LayerNorm
+from s7.sequence_layer import LayerKind, SequenceLayer
+
+CANNOT_STREAM = "a transformer cannot stream: it keeps its whole past"
+
+
+@dataclass(frozen=True)
+class Transformer(LayerKind):
+    """z = W_o attention(W_qkv u)        out = z + W_2 gelu(W_1 norm(u + z) + b_1) + b_2
+
+    A block adds its skip to that, which completes the residuals of both parts: without a gate (`gate=False`) it is a
+    transformer with norms in front, x + z + perceptron(norm(u + z)) with u = norm(x). The perceptron reads the normed
+    u where others read x: a layer sees no more. It has `expand`·H units, and its norm no scale and shift, which would
+    be those of W_1 and b_1.
+
+    Positions are times, the index of the event in regular time: the i-th of a head's p pairs of numbers turns by
+    `base`^(-i/p) per unit of time, and what is left of a head of odd width stands still. Memory grows with the square
+    of the length: heads·L²/stride numbers, made again for the gradient.
+    """
+
+    reads_gaps: ClassVar[bool] = True
+    heads: int = 4
+    expand: int = 4
+    base: float = 10_000.0
+
+    def __post_init__(self):
+        for name, size in (("heads", self.heads), ("expand", self.expand), ("base", self.base)):
+            if not size >= 1:
+                raise ValueError(f"Transformer: {name}={size} must be at least 1")
+
+    def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "TransformerLayer":
+        """A layer that keeps all of its past, whatever `state` says."""
+        return TransformerLayer(self, width, key=key, dtype=dtype)
+
+    def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+        """Maps of deviation 1/sqrt(columns), b zero."""
+        units = self.expand * width
+        shapes = {"W_qkv": (3 * width, width), "W_o": (width, width), "W_1": (units, width), "W_2": (width, units)}
+        maps = {name: (shape, 1 / math.sqrt(shape[1])) for name, shape in shapes.items()}
+        biases = {"b_1": constant(0, units, dtype), "b_2": constant(0, width, dtype)}
+        return draw(maps, key=key, dtype=dtype) | biases
+
+
+class TransformerLayer(SequenceLayer):
+    """Attention and perceptron on one sequence; `jax.vmap` batches."""
+
+    parameters: Parameters
+    kind: Transformer = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    dt: float | None = eqx.field(static=True)
+
+    def __init__(self, kind: Transformer, width: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
+        if width < 1:
+            raise ValueError(f"Transformer: width={width} must be at least 1")
+        if width % kind.heads:
+            raise ValueError(f"Transformer: heads={kind.heads} does not divide width={width}")
+        self.parameters = kind.init(width, key=key, dtype=dtype)
+        self.kind, self.width, self.dt = kind, width, None
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.parameters["W_o"].dtype
+
+    def init_state(self):
+        raise ValueError(CANNOT_STREAM)
+
+    def drive(self, u):
+        return linear(self.parameters["W_qkv"], u)
+
+    def states(self, drive, dt=None, mask=None, reset=None, state=None, *, stride=1, reverse=False):
+        if state is not None:
+            raise ValueError(CANNOT_STREAM)
+        attend = jax.checkpoint(partial(self._attend, stride=stride, reverse=reverse))
+        return attend(drive, dt, mask, reset), None
+
+    def output(self, x, u):
+        parameters = self.parameters
+        z = linear(parameters["W_o"], x)
+        normalise, _ = LayerNorm(self.width, self.dtype).prepare(u, None, None)
+        units = jax.nn.gelu(linear(parameters["W_1"], normalise(u + z)) + parameters["b_1"])
+        return z + linear(parameters["W_2"], units) + parameters["b_2"]
+
+    def _attend(
+        self,
+        drive: Float[Array, "L G"],
+        dt: Float[Array, " L"] | None,
+        mask: Bool[Array, " L"] | None,
+        reset: Bool[Array, " L"] | None,
+        *,
+        stride: int,
+        reverse: bool,
+    ) -> Float[Array, "M H"]:
+        """What the last event of each window finds in the events up to it, of its own sequence."""
+        places = jnp.arange(len(drive))
+        events = jnp.ones(len(drive), bool) if mask is None else mask
+        sequence = jnp.zeros(len(drive), int) if reset is None else jnp.cumsum(reset)
+        time = jnp.cumsum(jnp.where(events, 1 if dt is None else dt, 0).astype(drive.dtype))
+        if reverse:
+            time = -time
+            asking = places[::stride]
+            seen = places >= asking[:, None]
+        else:
+            # A window may end in padding: its last event asks.
+            asking = lax.cummax(jnp.where(events, places, 0))[stride - 1 :: stride]
+            seen = places <= asking[:, None]
+        seen = seen & events & (sequence == sequence[asking, None])
+
+        q, k, v = jnp.moveaxis(drive.reshape(len(drive), 3, self.kind.heads, -1), 1, 0)
+        q, k = rotated(q[asking], time[asking], self.kind.base), rotated(k, time, self.kind.base)
+        scores = jnp.einsum("mhd,lhd->hml", q, k) / math.sqrt(q.shape[2])
+        # Not -inf: before the first event nothing is seen, and that must not be NaN.
+        weights = jax.nn.softmax(jnp.where(seen, scores, jnp.finfo(scores.dtype).min), axis=-1)
+        return jnp.einsum("hml,lhd->mhd", weights, v).reshape(len(asking), -1)
+
+
+def rotated(q: Float[Array, "L N d"], time: Float[Array, " L"], base: float) -> Float[Array, "L N d"]:
+    """The pairs (q_i, q_{i+p}) turned by the angles time·base^(-i/p), for i below p = d/2."""
+    half = q.shape[2] // 2
+    angle = time[:, None, None] * jnp.asarray(base ** (-np.arange(half) / max(half, 1)), q.dtype)
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    x, y, rest = q[..., :half], q[..., half : 2 * half], q[..., 2 * half :]
+    return jnp.concatenate([x * cos - y * sin, x * sin + y * cos, rest], -1)

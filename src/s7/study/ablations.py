@@ -1,0 +1,147 @@
+"""S7 with one part changed at a time: the paper's ablations, and ours.
+
+Each takes the settings of a run, the preset's with whatever was set over them, and says what is otherwise. One that has
+nothing to change there (pooling, in a model that does not pool) does not take part.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from s7.settings import Table
+from s7.study.study import Variant
+
+BASE = "as set"
+Ablation = Callable[[Table], Table | None]
+
+
+def variants(model: Table, *, irregular: bool) -> tuple[Variant, ...]:
+    """The model as it is set, then each ablation of it; `model` has its settings in full.
+
+    `irregular` says whether there are gaps to ignore.
+    """
+    found = {name: ablation(model) for name, ablation in ABLATIONS.items()}
+    if irregular:
+        found["dt ignored"] = {"gaps": "ignored"}
+    varied = (Variant(variant=name, settings={"model": changes}) for name, changes in found.items() if changes)
+    return (Variant(variant=BASE), *varied)
+
+
+def _plain(model: Table) -> Table | None:
+    """The paper's "no reparameterization"; an oscillation has no plain form, so that it goes too."""
+    stable = model["transition"]
+    if stable["kind"] != "Stable":
+        return None
+    return {"transition": {"kind": "Plain"} | {name: stable[name] for name in ("selective", "gain", "tau")}}
+
+
+def _stable(**changes: Any) -> Ablation:
+    """Other settings of `Stable`, where they are others. Time constants below the least that b allows are moved up."""
+
+    def ablation(model: Table) -> Table | None:
+        stable = model["transition"]
+        if stable["kind"] != "Stable" or all(stable[name] == value for name, value in changes.items()):
+            return None
+        changed = stable | changes
+        return {"transition": changed | {"tau": [max(tau, changed["b"]) for tau in changed["tau"]]}}
+
+    return ablation
+
+
+def _static(part: str) -> Ablation:
+    """B or C no longer follows the input."""
+
+    def ablation(model: Table) -> Table | None:
+        form = model["form"]
+        if part not in form.get("selective", ""):
+            return None
+        rest = form["selective"].replace(part, "")
+        if rest:
+            return {"form": form | {"selective": rest}}
+        return {"form": {"kind": "Static", "D": form["D"], "bias": form["bias"]}}
+
+    return ablation
+
+
+def _form(**changes: Any) -> Ablation:
+    def ablation(model: Table) -> Table | None:
+        form = model["form"]
+        if all(form.get(name) == value for name, value in changes.items()):
+            return None
+        return {"form": form | changes}
+
+    return ablation
+
+
+def _all_static(model: Table) -> Table | None:
+    return {
+        "form": {"kind": "Static", "bias": model["form"]["bias"]},
+        "transition": model["transition"] | {"selective": False},
+    }
+
+
+def _rank(factor: float) -> Ablation:
+    """A factored form of another rank."""
+
+    def ablation(model: Table) -> Table | None:
+        form = model["form"]
+        if form["kind"] != "Factored":
+            return None
+        rank = max(1, round(form["rank"] * factor))
+        return {"form": form | {"rank": rank}} if rank != form["rank"] else None
+
+    return ablation
+
+
+def _full(model: Table) -> Table | None:
+    form = model["form"]
+    if form["kind"] != "Factored":
+        return None
+    return {"form": {"kind": "Full"} | {name: form[name] for name in ("D", "bias", "selective")}}
+
+
+def _pool(pool: str) -> Ablation:
+    """Another skip over the windows of pooling stages."""
+
+    def ablation(model: Table) -> Table | None:
+        stages = model["stages"]
+        pooling = [stage for stage in stages if stage["stride"] > 1]
+        if not pooling or all(stage["pool"] == pool for stage in pooling):
+            return None
+        return {"stages": [stage | {"pool": pool} for stage in stages]}
+
+    return ablation
+
+
+def _no_gate(model: Table) -> Table | None:
+    return {"gate": False} if model["gate"] else None
+
+
+def _flip_oscillation(model: Table) -> Table | None:
+    stable = model["transition"]
+    if stable["kind"] != "Stable":
+        return None
+    return {"transition": stable | {"oscillate": not stable["oscillate"]}}
+
+
+ABLATIONS: dict[str, Ablation] = {
+    "no reparameterization": _plain,
+    "a=0.5 b=0.5": _stable(a=0.5, b=0.5),
+    "a=1 b=0.5": _stable(a=1.0, b=0.5),
+    "a=1 b=1": _stable(a=1.0, b=1.0),
+    "Λ static": _stable(selective=False),
+    "B static": _static("B"),
+    "C static": _static("C"),
+    "D static": _form(D="static"),
+    "all static": _all_static,
+    "a quarter of the rank": _rank(0.25),
+    "half the rank": _rank(0.5),
+    "twice the rank": _rank(2),
+    "full form": _full,
+    "no gain": _stable(gain="none"),
+    "gain by variance": _stable(gain="variance"),
+    "oscillation flipped": _flip_oscillation,
+    "no gate": _no_gate,
+    "pooling: last": _pool("last"),
+    "pooling: mean": _pool("mean"),
+    "pooling: time": _pool("time"),
+}

@@ -1,0 +1,184 @@
+"""What every model of the catalogue promises, whatever its layer: the invariants of S7 hold for its peers."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import s7
+from s7.baselines import ARCHITECTURES, LAYERS
+from s7.block import Block, BlockConfig
+from s7.encoders import LinearEncoder
+from s7.heads import Mean
+from s7.job import Job, _model_config
+from s7.model import S7Model
+from s7.settings import merge
+from s7.signal import Signal
+
+WIDTH, STATE, LENGTH, CUT = 8, 3, 13, 6
+SHAPE = {"width": WIDTH, "state": STATE, "stages": [{"depth": 1, "stride": 4}, {"depth": 1}]}
+GIVEN = {"encoder": LinearEncoder(2), "head": Mean(3)}
+KINDS = {kind.__name__: kind for kind in LAYERS}
+# One of each way to keep a state; the other cells have the same driver.
+MODELS = ["s5", "s4d", "mamba", "lstm", "phased-lstm", "transformer", "bi-rnn", "bi-s5"]
+ENDLESS = ("Transformer",)
+
+
+def events(width: int) -> tuple[jax.Array, jax.Array]:
+    rng = np.random.default_rng(1)
+    u, dt = rng.standard_normal((LENGTH, width)), rng.uniform(0, 2, LENGTH)
+    return jnp.asarray(u, jnp.float32), jnp.asarray(dt, jnp.float32)
+
+
+def shaken(module):
+    """With parameters away from where they start: what is zero there would hide what it does."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda q: q + 0.1 * rng.standard_normal(q.shape).astype(q.dtype), module)
+
+
+def padded(u, dt, filling: float, places: int = 3):
+    return jnp.pad(u, ((0, places), (0, 0)), constant_values=filling), jnp.pad(dt, (0, places), constant_values=filling)
+
+
+@cache
+def layer_outcomes(name: str) -> dict[str, jax.Array]:
+    """A layer in every way that it can be run, compiled at once."""
+    layer = shaken(KINDS[name]().layer(WIDTH, STATE, key=jax.random.key(0), dtype=jnp.float32))
+    u, dt = events(WIDTH)
+
+    @jax.jit
+    def run(layer):
+        found = {"whole": layer(u, dt)[0], "later": layer(u, 2 * dt)[0], "regular": layer(u)[0]}
+        mask = jnp.arange(LENGTH + 3) < LENGTH
+        for filling in (7.0, -5.0):
+            found[f"padded {filling}"] = layer(*padded(u, dt, filling), mask)[0][:LENGTH]
+        found["packed"] = layer(u, dt, reset=jnp.arange(LENGTH) == CUT)[0][CUT:]
+        found["alone"] = layer(u[CUT:], dt[CUT:])[0]
+        x, _ = layer.states(layer.drive(u[:12]), dt[:12], stride=4)
+        found["windows"] = layer.output(x, u[3:12:4])
+        if name not in ENDLESS:
+            first, state = layer(u[:CUT], dt[:CUT])
+            rest, state = layer(u[CUT:-1], dt[CUT:-1], state=state)
+            last, _ = layer.step(u[-1], state, dt[-1])
+            found["pieces"] = jnp.concatenate([first, rest, last[None]])
+        return found, jax.grad(lambda layer: jnp.sum(layer(u, dt)[0] ** 2))(layer)
+
+    found, gradient = run(layer)
+    return found | {"gradient": gradient}
+
+
+def close(a, b) -> None:
+    np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_layer(name):
+    """Padding, packing, pieces, steps and windows change nothing; gaps matter to those that read them."""
+    found = layer_outcomes(name)
+    close(found["padded 7.0"], found["whole"])
+    np.testing.assert_array_equal(found["padded 7.0"], found["padded -5.0"])
+    close(found["packed"], found["alone"])
+    close(found["windows"], found["whole"][3:12:4])
+    if name not in ENDLESS:
+        close(found["pieces"], found["whole"])
+    assert (not np.array_equal(found["later"], found["whole"])) == KINDS[name].reads_gaps
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_parameter_learns(name):
+    for path, leaf in jax.tree_util.tree_flatten_with_path(layer_outcomes(name)["gradient"])[0]:
+        assert np.isfinite(leaf).all(), path
+        assert np.any(leaf != 0), path
+
+
+def model_of(name: str, **changes) -> S7Model:
+    """A small model that pools; bi-s5 is in no catalogue."""
+    if name == "bi-s5":
+        name, changes = "s5", {"bidirectional": True}
+    table = merge(SHAPE, ARCHITECTURES[name].model) | changes
+    return shaken(S7Model(_model_config(table, GIVEN), key=jax.random.key(0)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model(name):
+    """Padding, packing and pieces change nothing, through pooling and from stage to stage."""
+    u, dt = events(2)
+    segments = np.full(16, -1)
+    segments[:CUT], segments[8 : 8 + LENGTH - CUT] = 0, 1
+    place = np.flatnonzero(segments >= 0)
+
+    @eqx.filter_jit
+    def run(model):
+        found = {"whole": model(u, dt), "padded": model(*padded(u, dt, 7.0), LENGTH)}
+        rows = jnp.zeros((16, 2)).at[place].set(u), jnp.zeros(16).at[place].set(dt)
+        found["packed"] = model.packed(rows[0], segments, 2, rows[1])
+        found["alone"] = jnp.stack([model(u[:CUT], dt[:CUT]), model(u[CUT:], dt[CUT:])])
+        if name not in ("transformer", "bi-rnn", "bi-s5"):
+            state = model.init_state()
+            for piece in (slice(0, 5), slice(5, 6), slice(6, LENGTH)):
+                found["pieces"], state = model.chunk(u[piece], state, dt[piece])
+        return found
+
+    found = run(model_of(name))
+    close(found["padded"], found["whole"])
+    close(found["packed"], found["alone"])
+    close(found.get("pieces", found["whole"]), found["whole"])
+
+
+@pytest.mark.parametrize("name", ["transformer", "bi-rnn"])
+def test_what_cannot_stream_says_so(name):
+    with pytest.raises(ValueError, match="cannot stream"):
+        model_of(name).init_state()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_saved_and_loaded_is_the_same(name, tmp_path):
+    model = model_of(name)
+    found = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    assert found.config == model.config
+    for mine, theirs in zip(jax.tree.leaves(model), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_gaps_can_be_ignored():
+    u, dt = events(2)
+    model = model_of("s7", gaps="ignored")
+    np.testing.assert_array_equal(model(u, dt), model(u))
+    assert not model.config.reads_gaps
+
+
+def test_which_models_know_of_time():
+    found = {name for name, kind in ARCHITECTURES.items() if _model_config(merge(SHAPE, kind.model), GIVEN).reads_gaps}
+    state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "transformer"}
+    decaying = {
+        "rnn-decay",
+        "gru-d",
+        "phased-lstm",
+        "ct-rnn",
+        "ct-gru",
+        "ct-lstm",
+        "ode-lstm",
+        "ode-rnn",
+        "gru-ode",
+        "cfc",
+    }
+    assert found == state_spaces | decaying | {"augmented-lstm"}
+
+
+def test_every_layer_is_in_the_catalogue():
+    assert {table.model["layer"]["kind"] for table in ARCHITECTURES.values() if "layer" in table.model} == set(KINDS)
+
+
+def test_an_unknown_model_lists_the_near_ones():
+    with pytest.raises(ValueError, match="did you mean 'lstm'"):
+        Job("walker2d", model="lstn")
+
+
+def test_gate_and_skip_can_be_left_out():
+    block = Block(WIDTH, STATE, BlockConfig(gate=False, skip=False, norm="none"), key=jax.random.key(0))
+    assert block.gate is None
+    u = jnp.ones((LENGTH, WIDTH))
+    close(block(Signal(u))[0].values, block.layer(u)[0])

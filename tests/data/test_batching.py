@@ -1,0 +1,231 @@
+"""Batches hold every sample once, as it is, in few shapes; and nothing depends on the batch that a sample is in."""
+
+from itertools import combinations, pairwise
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import s7
+from s7.data import Buckets, Packing, Samples
+from s7.data.batching import bucket_bounds
+from s7.training import CrossEntropy, MeanSquared, evaluate
+
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=20)
+sizes = st.integers(1, 5)
+strides = st.integers(1, 4)
+
+
+def make(lengths, *, per_step=False, counted=False):
+    """Samples in which every event and every sequence has a number of its own."""
+    starts = np.cumsum([0, *lengths])
+    events = [np.arange(start, end) for start, end in pairwise(starts)]
+    return Samples.of(
+        events,
+        events if per_step else np.arange(len(lengths)),
+        [0.5 + row for row in events],
+        [row % 3 == 0 for row in events] if counted else None,
+        per_step=per_step,
+    )
+
+
+def both(lengths, size, shapes, stride, extra=0):
+    """The two ways to make batches."""
+    longest = -(-max(lengths) // stride) * stride
+    return Buckets(size, shapes), Packing(size), Packing(size, longest + extra, stride)
+
+
+def parts(batch, plan):
+    """The real events of each sample of a batch: (row, places in the row)."""
+    for row, members in enumerate(plan.rows):
+        if batch.segments is None:
+            count = batch.inputs.shape[1] if batch.length is None else batch.length[row]
+            yield row, 0, int(members[0]), np.arange(count)
+        else:
+            for number, n in enumerate(members):
+                yield row, number, int(n), np.flatnonzero(batch.segments[row] == number)
+
+
+def plans_as_lists(plans):
+    return [([row.tolist() for row in plan.rows], plan.length) for plan in plans]
+
+
+@settings(max_examples=50)
+@given(lengths, sizes, st.integers(1, 4), strides, st.integers(0, 9), st.booleans())
+def test_an_epoch_holds_every_target_once(lengths, size, shapes, stride, extra, per_step):
+    samples = make(lengths, per_step=per_step)
+    for batching in both(lengths, size, shapes, stride, extra):
+        plans = batching.epoch(samples.lengths, seed=3, epoch=1)
+        batches = list(batching.batches(samples, plans))
+        targets = np.concatenate([batch.targets[batch.weight > 0].ravel() for batch in batches])
+        assert sorted(targets) == sorted(samples.targets)
+        assert {float(weight) for batch in batches for weight in batch.weight.ravel()} <= {0.0, 1.0}
+        assert len({batch.inputs.shape for batch in batches}) <= (shapes if isinstance(batching, Buckets) else 1)
+        assert all(batch.inputs.shape[0] == size for batch in batches)
+
+
+@settings(max_examples=50)
+@given(lengths, sizes, st.integers(1, 4), strides, st.integers(0, 9), st.booleans())
+def test_rows_are_the_samples_and_padding_is_no_time(lengths, size, shapes, stride, extra, per_step):
+    samples = make(lengths, per_step=per_step, counted=per_step)
+    for batching in both(lengths, size, shapes, stride, extra):
+        for plan in batching.in_order(samples):
+            batch = batching.assemble(samples, plan)
+            assert batch.inputs.shape == (size, plan.length)
+            real = np.zeros((size, plan.length), bool)
+            for row, number, n, places in parts(batch, plan):
+                one = samples.take([n])
+                real[row, places] = True
+                assert batch.inputs[row, places].tolist() == one.inputs.tolist()
+                assert batch.dt[row, places].tolist() == one.dt.tolist()
+                if per_step:
+                    assert batch.targets[row, places].tolist() == one.targets.tolist()
+                    assert batch.weight[row, places].tolist() == one.counts.tolist()
+                elif batch.segments is None:
+                    assert (batch.targets[row], batch.weight[row]) == (n, 1)
+                else:
+                    assert (batch.targets[row, number], batch.weight[row, number]) == (n, 1)
+            rows = len(plan.rows)
+            assert not batch.dt[:rows][~real[:rows]].any()
+            assert not batch.weight[rows:].any()
+            if per_step:
+                assert not batch.weight[~real].any()
+
+
+@settings(max_examples=50)
+@given(lengths, sizes, strides, st.integers(0, 9))
+def test_packed_sequences_start_at_multiples_of_the_stride_in_rows_of_one_length(lengths, size, stride, extra):
+    samples = make(lengths)
+    batching = Packing(size, -(-max(lengths) // stride) * stride + extra, stride)
+    for plan in batching.in_order(samples):
+        assert plan.length % stride == 0
+        assert batching.length <= plan.length < batching.length + stride
+        batch = batching.assemble(samples, plan)
+        for _, _, n, places in parts(batch, plan):
+            assert places[0] % stride == 0
+            assert places.tolist() == list(range(places[0], places[0] + lengths[n]))
+
+
+def test_an_epoch_without_gaps_has_none():
+    samples = Samples.of([np.zeros(3), np.zeros(2)], [0, 1])
+    for batching in (Buckets(2, buckets=1), Packing(2)):
+        (batch,) = batching.batches(samples, batching.in_order(samples))
+        assert batch.dt is None
+
+
+def test_sequences_of_one_length_need_no_mask():
+    batching = Buckets(2, buckets=1)
+    (even,) = batching.batches(make([3, 3]), batching.in_order(make([3, 3])))
+    (uneven,) = batching.batches(make([3, 2]), batching.in_order(make([3, 2])))
+    assert even.length is None
+    assert uneven.length.tolist() == [3, 2]
+
+
+@given(lengths, st.integers(1, 5))
+def test_buckets_waste_least(lengths, shapes):
+    def places(bounds):
+        return sum(min(bound for bound in bounds if bound >= length) for length in lengths)
+
+    *lower, longest = np.unique(lengths).tolist()
+    choices = [(*some, longest) for count in range(shapes) for some in combinations(lower, count)]
+    bounds = bucket_bounds(np.array(lengths), shapes)
+    assert len(bounds) <= shapes
+    assert bounds.tolist() == sorted(set(bounds.tolist()))
+    assert places(bounds) == min(map(places, choices))
+
+
+def test_a_rare_length_has_a_bucket_too():
+    assert bucket_bounds(np.array([10] * 400 + [1000, 5000]), 4).tolist() == [10, 1000, 5000]
+
+
+@settings(max_examples=50)
+@given(lengths, sizes, st.integers(1, 4), st.integers(0, 5), st.integers(0, 5))
+def test_an_epoch_is_a_function_of_seed_epoch_and_process(lengths, size, processes, seed, epoch):
+    samples = make(lengths)
+    for batching in (Buckets(size), Packing(size)):
+        whole = plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
+        assert whole == plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
+        shares = [plans_as_lists(batching.epoch(samples.lengths, seed, epoch, n, processes)) for n in range(processes)]
+        assert {len(share) for share in shares} == {-(-len(whole) // processes)}
+        taken = [plan for step in zip(*shares, strict=True) for plan in step]
+        # In turn, and from the start again where they do not divide.
+        assert taken == (whole * processes)[: len(taken)]
+
+
+@pytest.mark.parametrize("batching", [Buckets(2), Packing(2)])
+def test_epochs_and_seeds_differ(batching):
+    samples = make([1, 2, 3, 4] * 5)
+    orders = [plans_as_lists(batching.epoch(samples.lengths, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(a != b for a, b in combinations(orders, 2))
+
+
+@pytest.mark.parametrize(
+    ("batching", "waste"),
+    [
+        (Buckets(2, 1), 1 - 8 / 16),  # two batches of two rows of 4
+        (Buckets(1, 1), 1 - 8 / 12),
+        (Buckets(1, 3), 0),
+        (Packing(1, 8), 0),
+        (Packing(2, 8), 1 - 8 / 16),
+        (Packing(1, 8, 4), 1 - 8 / 16),
+    ],
+    ids=str,
+)
+def test_waste_is_the_part_that_is_padding(batching, waste):
+    assert batching.waste(make([3, 4, 1]).lengths) == pytest.approx(waste)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: Buckets(0), "batch_size=0 must be at least 1"),
+        (lambda: Buckets(1, 0).in_order(make([1])), "buckets=0 must be at least 1"),
+        (lambda: Packing(2, 7).in_order(make([3, 8])), "pack=7 is shorter than the longest sequence, 8"),
+    ],
+)
+def test_what_cannot_be_is_named(use, message):
+    with pytest.raises(ValueError, match=message):
+        use()
+
+
+def test_a_pack_as_long_as_the_longest_sequence_is_long_enough():
+    assert Packing(2, 10, stride=4).row_length(make([3, 10]).lengths) == 12
+
+
+def model(head):
+    """As small as can be: compiling it is all that takes time here."""
+    small = {"encoder": s7.LinearEncoder(1), "width": 4, "state": 3, "form": s7.Static(), "norm": "none"}
+    return s7.S7Model(key=jax.random.key(0), head=head, depth=1, dtype="float64", **small)
+
+
+def noise(targets, counts=None):
+    rng = np.random.default_rng(0)
+    sizes = (5, 2, 7, 1, 6)
+    inputs, dt = [rng.normal(size=(n, 1)) for n in sizes], [rng.exponential(size=n) for n in sizes]
+    return Samples.of(inputs, targets(rng, sizes), dt, counts and [rng.random(n) < 0.5 for n in sizes])
+
+
+@pytest.mark.parametrize(
+    ("one", "samples", "objective", "stride"),
+    [
+        (
+            model(s7.PerStep(2)),
+            noise(lambda rng, sizes: [rng.normal(size=(n, 2)) for n in sizes], counts=True),
+            MeanSquared(2),
+            1,
+        ),
+        (
+            model(s7.Last(3)),
+            noise(lambda rng, sizes: rng.integers(0, 3, len(sizes))),
+            CrossEntropy(3),
+            3,
+        ),
+    ],
+    ids=["per step", "per sequence"],
+)
+def test_packed_and_padded_give_one_loss(one, samples, objective, stride):
+    padded = evaluate(one, samples, objective, Buckets(2, buckets=1))
+    packed = evaluate(one, samples, objective, Packing(2, 12, stride))
+    assert packed == pytest.approx(padded, rel=1e-12)

@@ -1,0 +1,512 @@
+"""Files of events: what was written is read, to the event, and a file that is not right is named with the place."""
+
+import gzip
+import sys
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from s7.events import nmnist_bin, spike_hdf5
+from s7.events.aedat3 import decode_aedat3, read_aedat3
+from s7.events.nmnist_bin import decode_bin, find_bins
+from s7.events.recordings import Events, Recordings, Sensor, recordings_in, recordings_of, samples_of
+from s7.events.spike_hdf5 import open_spikes
+from s7.events.structured import from_structured
+from tests.events.writers import (
+    AEDAT_HEADER,
+    aedat_bytes,
+    bin_bytes,
+    needs_h5py,
+    packet,
+    polarity_words,
+    some_events,
+    write_spikes,
+)
+from tests.real_data import real_file
+
+SENSOR = Sensor(34, 34)
+
+
+def assert_events(found, x, y, p, t):
+    """The events are these; `t` in microseconds."""
+    for name, expected in (("x", x), ("y", y), ("p", p)):
+        np.testing.assert_array_equal(getattr(found, name), expected, name)
+    np.testing.assert_allclose(found.t, np.asarray(t) / 1000, rtol=1e-15)
+
+
+# Recordings.
+
+
+def plain_samples(recordings, sensor):
+    """Tokens and gaps, event by event."""
+    tokens, gaps = [], []
+    for n in range(len(recordings)):
+        before = None
+        for x, y, p, t in zip(*(q.tolist() for q in recordings.recording(n)), strict=True):
+            tokens.append(sensor.polarities * (x * sensor.height + y) + (p if sensor.polarities > 1 else 0))
+            gaps.append(0 if before is None else t - before)
+            before = t
+    return tokens, gaps
+
+
+def make_recordings(sizes, sensor=SENSOR, seed=0):
+    rng = np.random.default_rng(seed)
+    made = []
+    for size in sizes:
+        x, y, p = (rng.integers(0, limit, size) for limit in (sensor.width, sensor.height, sensor.polarities))
+        made.append(Events(x, y, p, np.sort(rng.uniform(0, 300, size))))
+    return recordings_of(made, np.arange(len(sizes)))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([SENSOR, Sensor(5, 9), Sensor(7, 1, 1)]))
+def test_samples_are_those_of_a_plain_loop(sizes, sensor):
+    recordings = make_recordings(sizes, sensor)
+    samples = recordings.samples(sensor, "some")
+    tokens, gaps = plain_samples(recordings, sensor)
+    np.testing.assert_array_equal(samples.inputs, tokens)
+    np.testing.assert_allclose(samples.dt, gaps, rtol=1e-6)
+    np.testing.assert_array_equal(samples.lengths, sizes)
+    np.testing.assert_array_equal(samples.targets, np.arange(len(sizes)))
+    assert samples.inputs.dtype == np.min_scalar_type(sensor.tokens - 1)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=6), st.randoms(use_true_random=False))
+def test_chosen_recordings_are_as_they_stand_among_all(sizes, random):
+    recordings = make_recordings(sizes)
+    chosen = np.array(random.sample(range(len(sizes)), random.randint(1, len(sizes))))
+    every = recordings.samples(SENSOR, "some")
+    assert recordings.samples(SENSOR, "some", chosen).digest() == every.take(chosen).digest()
+    parts = [recordings.take(chosen[:1]), recordings.take(chosen[1:])]
+    assert samples_of(parts, SENSOR, "some").digest() == every.take(chosen).digest()
+    mask = np.isin(np.arange(len(sizes)), chosen)
+    assert recordings.samples(SENSOR, "some", mask).digest() == every.take(np.flatnonzero(mask)).digest()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("x", 34, "event 1 has x=34, outside of 0 to 33"),
+        ("y", -1, "event 1 has y=-1, outside of 0 to 33"),
+        ("p", 2, "event 1 has p=2, outside of 0 to 1"),
+        ("t", -5.0, r"time goes back at event 1, from .* to -5 ms; a task's data\.repair=true sorts events"),
+    ],
+)
+def test_a_bad_event_is_named_with_its_recording(column, value, message):
+    recordings = make_recordings([3, 4, 5])
+    getattr(recordings.events, column)[4] = value
+    with pytest.raises(ValueError, match=f"^some: recording 1: {message}$"):
+        recordings.samples(SENSOR, "some")
+    # Numbers are those of all recordings, whichever are chosen.
+    with pytest.raises(ValueError, match=f"^some: recording 1: {message}$"):
+        recordings.samples(SENSOR, "some", np.array([2, 1]))
+    named = replace(recordings, sources=["a", "b", "c"])
+    with pytest.raises(ValueError, match=f"^some: b: {message}$"):
+        named.samples(SENSOR, "some")
+    assert len(recordings.samples(SENSOR, "some", np.array([0, 2]))) == 2
+
+
+def test_an_empty_recording_is_named():
+    with pytest.raises(ValueError, match=r"^some: recording 1 is empty; leave it out, as a task's data\.repair"):
+        make_recordings([2, 0, 3]).samples(SENSOR, "some")
+    with pytest.raises(ValueError, match="some: there are no recordings"):
+        samples_of([make_recordings([2]).take(np.array([False]))], SENSOR, "some")
+
+
+def test_a_time_that_is_no_number_is_named():
+    recordings = make_recordings([2, 3])
+    recordings.events.t[3] = np.nan
+    with pytest.raises(ValueError, match=r"^some: dt of sequence 1, event 1 is not finite \(nan\)$"):
+        recordings.samples(SENSOR, "some")
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(any), st.integers(0, 99))
+def test_repaired_recordings_have_the_same_events_in_order(sizes, seed):
+    recordings = make_recordings(sizes, seed=seed)
+    shuffled = Events(*(q.copy() for q in recordings.events))
+    for n, size in enumerate(sizes):
+        at = slice(recordings.offsets[n], recordings.offsets[n + 1])
+        order = np.random.default_rng(seed + n).permutation(size)
+        for q in shuffled:
+            q[at] = q[at][order]
+    found = Recordings(shuffled, recordings.offsets, recordings.labels).repaired()
+    kept = np.flatnonzero(sizes)
+    np.testing.assert_array_equal(found.labels, kept)
+    assert [found.source(n) for n in range(len(found))] == [f"recording {n}" for n in kept]
+    assert found.samples(SENSOR, "some").digest() == recordings.samples(SENSOR, "some", kept).digest()
+
+
+def test_events_of_one_time_stay_as_they_are_when_repaired():
+    order = np.array([0, 1, 2, 3])
+    events = Events(order, order, order * 0, np.array([2.0, 1.0, 2.0, 1.0]))
+    assert recordings_of([events], np.array([0])).repaired().events.x.tolist() == [1, 3, 0, 2]
+
+
+ARRAYS = {
+    **dict(zip("xypt", some_events(6, 34), strict=True)),
+    "offsets": np.array([0, 4, 6]),
+    "label": np.array([7, 1]),
+}
+
+
+def test_arrays_are_recordings():
+    recordings = recordings_in(ARRAYS, "some.npz")
+    assert_events(recordings.events, *(ARRAYS[name] for name in "xypt"))
+    assert recordings.labels.tolist() == [7, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": ARRAYS["x"] * 1.0}, "x, y, p, t, offsets and label must be rows of whole numbers"),
+        ({"y": ARRAYS["y"][:-1]}, "expected as many x, y and p as t"),
+        ({"label": np.array([1])}, "one more offset than labels"),
+        ({"offsets": np.array([0, 4, 5])}, "offsets must rise from 0 to the number of events, 6"),
+        ({"offsets": np.array([0, 7, 6])}, "offsets must rise from 0 to the number of events, 6"),
+    ],
+    ids=["fractions", "a y short", "a label short", "an event left over", "offsets fall"],
+)
+def test_arrays_that_are_no_recordings_are_named(changes, message):
+    with pytest.raises(ValueError, match=rf"^some\.npz: .*{message}"):
+        recordings_in(ARRAYS | changes, "some.npz")
+
+
+# N-MNIST.
+
+
+def plain_bin(data):
+    """As the published readers do it, event by event."""
+    found, late = [], 0
+    for n in range(0, len(data), 5):
+        x, y, high, middle, low = data[n : n + 5]
+        if y == 240:
+            late += 2**13
+        else:
+            found.append((x, y, high >> 7, ((high & 127) << 16 | middle << 8 | low) + late))
+    return zip(*found, strict=True) if found else [[]] * 4
+
+
+BYTE = st.integers(0, 255)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(BYTE, BYTE | st.just(240), BYTE, BYTE, BYTE), max_size=12))
+def test_a_bin_file_is_read_as_published_readers_do(entries):
+    data = bytes(byte for entry in entries for byte in entry)
+    assert_events(decode_bin(data, "some.bin"), *map(list, plain_bin(data)))
+
+
+def test_the_clock_wraps_where_a_bin_file_says_so():
+    x, y, p, t = (
+        np.array(q) for q in ([1, 0, 2, 0, 3, 4], [4, 240, 5, 240, 6, 7], [1, 0, 0, 0, 1, 1], [9, 0, 8, 0, 7, 7])
+    )
+    wanted = [1, 2, 3, 4], [4, 5, 6, 7], [1, 0, 1, 1], [9, 8 + 8192, 7 + 2 * 8192, 7 + 2 * 8192]
+    assert_events(decode_bin(bin_bytes(x, y, p, t), "some.bin"), *wanted)
+
+
+def test_a_bin_file_that_was_cut_is_named():
+    with pytest.raises(ValueError, match=r"^some\.bin: 14 bytes are not a multiple of 5.*get it again$"):
+        decode_bin(bytes(14), "some.bin")
+
+
+def test_a_real_recording_is_read():
+    data = real_file("event_files/sample_nmnist.bin").read_bytes()
+    events = decode_bin(data, "sample")
+    SENSOR.check(events, "sample")
+    assert len(events.t) == 4325
+    assert events.x.max() == events.y.max() == 33
+    assert (events.t[0], events.t[-1]) == (0.654, 311.175)
+    assert 0.4 < events.p.mean() < 0.6
+    assert_events(events, *map(list, plain_bin(data)))
+
+
+BINS = {f"{label}/{n:05d}.bin": some_events(20 + n, 34, n) for n, label in enumerate([5, 0, 4, 5, 1], 1)}
+
+
+def write_bins(path, zipped, bins=BINS):
+    """A folder or an archive Train of N-MNIST."""
+    contents = {name: bin_bytes(*events) for name, events in bins.items()}
+    if not zipped:
+        for name, content in contents.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+        return path
+    path = path.with_name(f"{path.name}.zip")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/Train/5/._00001.bin", b"of a Mac")
+        for name, content in contents.items():
+            archive.writestr(f"{path.stem}/{name}", content)
+    return path
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["folder", "archive"])
+def test_bins_come_in_the_order_of_their_names(zipped, tmp_path, monkeypatch):
+    monkeypatch.setattr(nmnist_bin, "AT_A_TIME", 2)
+    bins = find_bins(write_bins(tmp_path / "Train", zipped))
+    assert bins.labels.tolist() == [5, 0, 4, 5, 1]
+    parts = list(bins.parts(np.array([0, 3, 4])))
+    assert [len(part) for part in parts] == [2, 1]
+    assert [label for part in parts for label in part.labels] == [5, 5, 1]
+    wanted = list(BINS.values())
+    found = [part.recording(n) for part in parts for n in range(len(part))]
+    for events, expected in zip(found, (0, 3, 4), strict=True):
+        assert_events(events, *wanted[expected])
+
+
+def test_folder_and_archive_are_the_same(tmp_path):
+    digests = set()
+    for zipped in (False, True):
+        bins = find_bins(write_bins(tmp_path / "Train", zipped))
+        digests.add(samples_of(bins.parts(np.arange(5)), SENSOR, "train").digest())
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["folder", "archive"])
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([[]] * 4, "4/00009.bin is empty"),
+        (([1, 40], [2, 2], [0, 1], [5, 6]), "4/00009.bin: event 1 has x=40, outside of 0 to 33"),
+        (([1, 2], [2, 2], [0, 1], [7, 6]), "4/00009.bin: time goes back at event 1, from 0.007 to 0.006 ms"),
+    ],
+    ids=["empty", "outside", "back"],
+)
+def test_a_bad_bin_file_is_named(events, message, zipped, tmp_path):
+    columns = [np.array(q, int) for q in events]
+    path = write_bins(tmp_path / "Train", zipped, BINS | {"4/00009.bin": columns})
+    with pytest.raises(ValueError, match=f"^train: {path}/(Train/)?{message}"):
+        samples_of(find_bins(path).parts(np.arange(6)), SENSOR, "train")
+
+
+def test_damaged_archives_are_named(tmp_path):
+    path = write_bins(tmp_path / "Train", zipped=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    with pytest.raises(ValueError, match=rf"^{path}: not a whole \.zip archive .*get it again$"):
+        find_bins(path)
+    place = whole.index(b"5/00001.bin") + 40
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+    with pytest.raises(ValueError, match=rf"^{path}/Train/5/00001\.bin: damaged .*get the archive again$"):
+        list(find_bins(path).parts(np.arange(5)))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match=r"none: holds no \.bin files in folders named by class"):
+        find_bins(tmp_path / "none")
+
+
+# AEDAT 3.1.
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 50), st.integers(1, 20), st.integers(0, 5))
+def test_an_aedat_file_is_read_whatever_its_packets(count, at_a_time, overflow):
+    x, y, p, t = some_events(count, 2**15, end=1000)
+    t = t + (overflow << 31)
+    assert_events(decode_aedat3(aedat_bytes(x, y, p, t, at_a_time), "some.aedat"), x, y, p, t)
+
+
+def test_other_packets_and_events_that_are_not_valid_are_passed_over():
+    x, y, p, t = some_events(6, 128)
+    words = polarity_words(x, y, p, valid=np.array([1, 0, 1, 1, 0, 1]))
+    other = packet(words[:2], t[:2], kind=0)
+    data = AEDAT_HEADER + other + packet(words, t, valid=4) + other
+    keep = [0, 2, 3, 5]
+    assert_events(decode_aedat3(data, "some.aedat"), x[keep], y[keep], p[keep], t[keep])
+    # The header says that all are valid.
+    assert len(decode_aedat3(AEDAT_HEADER + packet(words, t), "some.aedat").t) == 6
+
+
+def test_a_truncated_aedat_file_is_named_wherever_it_was_cut(tmp_path):
+    whole = aedat_bytes(*some_events(5, 128), at_a_time=3)
+    first, second = len(AEDAT_HEADER), len(AEDAT_HEADER) + 28 + 3 * 8
+    path = tmp_path / "some.aedat"
+    for size in {*range(0, len(whole), 5), 11, 12, first, first + 1, first + 27, first + 28, second - 1, second}:
+        path.write_bytes(whole[:size])
+        if size in (first, second):  # between packets nothing is missed
+            assert len(read_aedat3(path).t) == (0 if size == first else 3)
+            continue
+        if size < first:
+            message = "not an AEDAT 3.1 file" if size < 12 else "the header has no line #!END-HEADER"
+        else:
+            start, number = (first, 0) if size < second else (second, 1)
+            where = "in the header" if size < start + 28 else "inside"
+            message = f"cut off at byte {size}, {where} of packet {number}; get it again"
+        with pytest.raises(ValueError, match=f"^{path}: {message}"):
+            read_aedat3(path)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"kind": -32767}, {"size": 12}, {"size": 0, "kind": 3}], ids=["compressed", "size", "no size"]
+)
+def test_a_packet_that_cannot_be_read_is_named(bad):
+    good = packet(np.array([1]), np.array([1]))
+    data = AEDAT_HEADER + good + packet(np.array([1]), np.array([1]), **bad)
+    at = len(AEDAT_HEADER) + len(good)
+    with pytest.raises(ValueError, match=rf"^a\.aedat: packet 1 at byte {at} is damaged or compressed"):
+        decode_aedat3(data, "a.aedat")
+
+
+# HDF5.
+
+
+SPIKES = {
+    "times": [[0.5, 0.75], [], [0.25, 1.25, 1.25]],
+    "units": [[3, 699], [], [0, 1, 2]],
+    "labels": [4, 5, 6],
+}
+
+
+@needs_h5py
+@pytest.mark.parametrize("at_a_time", [1, 2, 100])
+def test_spikes_are_read_in_milliseconds(at_a_time, tmp_path, monkeypatch):
+    monkeypatch.setattr(spike_hdf5, "AT_A_TIME", at_a_time)
+    path = tmp_path / "some.h5"
+    write_spikes(path, **SPIKES, speakers=[1, 2, 1], names=["zero", "fünf"])
+    with open_spikes(path) as spikes:
+        assert spikes.speakers.tolist() == [1, 2, 1]
+        assert spikes.names == ("zero", "fünf")
+        found = [part.recording(n) for part in spikes.parts() for n in range(len(part))]
+        chosen = [label for part in spikes.parts(np.array([True, False, True])) for label in part.labels]
+    assert [events.t.tolist() for events in found] == [[500, 750], [], [250, 1250, 1250]]
+    assert [events.x.tolist() for events in found] == SPIKES["units"]
+    assert chosen == [4, 6]
+
+
+@needs_h5py
+def test_half_precision_is_widened_before_it_is_scaled(tmp_path):
+    # In half precision 70 s are too many milliseconds, and 1.2 s are not a whole number of half a millisecond.
+    times = np.array([0.001, 1.2, 70], np.float16)
+    write_spikes(tmp_path / "some.h5", [times], [[1, 2, 3]], [0])
+    with open_spikes(tmp_path / "some.h5") as spikes:
+        (part,) = spikes.parts()
+    np.testing.assert_array_equal(part.events.t, [1000 * float(t) for t in times])
+    samples = part.samples(Sensor(700, 1, 1), "train")
+    np.testing.assert_allclose(samples.dt, [0, 1199.2188, 68799.805], rtol=1e-3)
+
+
+@needs_h5py
+def test_a_compressed_file_is_read_as_it_is(tmp_path):
+    write_spikes(tmp_path / "some.h5", **SPIKES)
+    path = tmp_path / "some.h5.gz"
+    path.write_bytes(gzip.compress((tmp_path / "some.h5").read_bytes()))
+    with open_spikes(path) as spikes:
+        assert spikes.labels.tolist() == [4, 5, 6]
+        assert spikes.names == ()
+        assert sum(len(part) for part in spikes.parts()) == 3
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=rf"^{path}: not a whole \.gz file .*get it again$"), open_spikes(path):
+        pass
+
+
+@needs_h5py
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"times": None}, "has no array spikes/times; it has labels, spikes/units$"),
+        ({"units": None}, "has no array spikes/units; it has labels, spikes/times$"),
+        ({"labels": None}, "has no array labels; it has spikes/times, spikes/units$"),
+        ({"labels": [1]}, "1 labels but 3 recordings in spikes/times$"),
+        ({"units": [[3], [], [0, 1, 2]]}, "recording 0 has 2 times but 1 units$"),
+    ],
+    ids=["no times", "no units", "no labels", "labels short", "units short"],
+)
+def test_a_file_of_spikes_that_is_not_right_is_named(changes, message, tmp_path):
+    path = tmp_path / "some.h5"
+    write_spikes(path, **(SPIKES | changes))
+    with pytest.raises(ValueError, match=f"^{path}: {message}"), open_spikes(path) as spikes:
+        list(spikes.parts())
+
+
+@needs_h5py
+def test_a_file_without_speakers_is_named(tmp_path):
+    path = tmp_path / "some.h5"
+    write_spikes(path, **SPIKES)
+    with pytest.raises(ValueError, match=f"^{path}: has no array extra/speaker"), open_spikes(path) as spikes:
+        _ = spikes.speakers
+
+
+@needs_h5py
+@pytest.mark.parametrize("content", [b"", b"no HDF5 at all", None], ids=["empty", "text", "cut"])
+def test_what_is_no_hdf5_file_is_named(content, tmp_path):
+    path = tmp_path / "some.h5"
+    write_spikes(path, **SPIKES)
+    path.write_bytes(path.read_bytes()[:-500] if content is None else content)
+    with pytest.raises(ValueError, match=rf"^{path}: not a whole HDF5 file \(.*\); get it again$"), open_spikes(path):
+        pass
+
+
+@needs_h5py
+def test_numbers_of_another_kind_are_named(tmp_path):
+    import h5py
+
+    path = tmp_path / "some.h5"
+    with h5py.File(path, "w") as file:
+        file["spikes/times"] = np.array([[1, 2]])
+        file["spikes/units"] = np.array([[1, 2]])
+        file["labels"] = np.array([0])
+    with pytest.raises(ValueError, match="hold int64 and int64, expected seconds and whole"), open_spikes(path) as file:
+        list(file.parts())
+    with h5py.File(path, "a") as file:
+        del file["labels"]
+        file["labels"] = np.array([0.5])
+    with pytest.raises(ValueError, match="labels must be a row of whole numbers"), open_spikes(path) as spikes:
+        list(spikes.parts())
+
+
+def test_without_h5py_the_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with (
+        pytest.raises(ModuleNotFoundError, match=r"needs h5py, which is missing; pip install 's7-ssm\[events\]'$"),
+        open_spikes(tmp_path / "some.h5"),
+    ):
+        pass
+
+
+def test_spikes_of_the_official_converter_fit_the_sensor():
+    times, units = np.load(real_file("event_files/spoken_digit_700ch_spikes.npz"))["arr_0"]
+    events = Events(units.astype(np.uint16), *np.zeros((2, len(units)), np.uint8), times * 1000)
+    samples = recordings_of([events], np.array([0])).samples(Sensor(700, 1, 1), "digit")
+    np.testing.assert_array_equal(samples.inputs, units)
+    assert samples.dt.sum() == pytest.approx(790.625, rel=1e-4)
+
+
+# Structured arrays.
+
+
+@settings(max_examples=30)
+@given(st.permutations(["x", "y", "t", "p"]), st.sampled_from([np.int8, np.int64, bool]))
+def test_structured_arrays_are_read_whatever_the_order_of_their_fields(order, polarity):
+    x, y, p, t = some_events(10, 34)
+    kinds = {"x": np.int16, "y": np.uint8, "t": np.int64, "p": polarity}
+    array = np.zeros(10, [(name, kinds[name]) for name in order])
+    signs = p if polarity is bool else 2 * p - 1
+    for name, values in (("x", x), ("y", y), ("t", t), ("p", signs)):
+        array[name] = values
+    assert_events(from_structured(array), x, y, p, t)
+
+
+def test_a_row_of_channels_has_neither_y_nor_polarity():
+    array = np.array([(3, 2500, 1), (699, 3000, 1)], [("x", "<i8"), ("t", "<i8"), ("p", "<i8")])
+    found = from_structured(array)
+    assert_events(found, [3, 699], [0, 0], [0, 0], [2500, 3000])
+    Sensor(700, 1, 1).check(found, "some")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([("x", int), ("y", int), ("t", int)], "no field p; it has x, y, t$"),
+        ([("x", int), ("p", int)], "no field t; it has x, p$"),
+        (float, "no field x, t; it holds float64$"),
+        ([("x", float), ("t", int)], "the field x .* holds float64, expected"),
+    ],
+)
+def test_structured_arrays_that_are_not_right_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        from_structured(np.zeros(3, fields))
