@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from s7.report.words import amount, name_of, spread
+from s7.publishing.text import metric_mean_std, metric_name, metric_value
 from s7.study.summary import difference_told
 
 ROOT = Path(__file__).parent.parent
@@ -89,25 +89,26 @@ def _comparison(summary: dict[str, Any]) -> list[str]:
     metric, sign = summary["metric"], 1 if summary["better"] == "min" else -1
     done = [score for score in summary["scores"] if score["test"]]
     lines = [
-        f"| model | test {name_of(metric)} | seeds | validation | parameters | epochs | minutes | steps/s | MB |",
+        f"| model | test {metric_name(metric)} | seeds | validation | parameters | epochs | minutes | steps/s | MB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for score in sorted(done, key=lambda score: sign * score["test_mean"]):
         costs = " | ".join(f"{score[name]:.3g}" for name in ("epochs", "minutes", "steps_per_second"))
         blind = " (no gaps)" if score["gaps"] == "not used" else ""
-        values = f"{spread(metric, score['test'])} | {len(score['test'])} | {spread(metric, score['valid'])}"
+        test, valid = (metric_mean_std(metric, score[split]) for split in ("test", "valid"))
+        values = f"{test} | {len(score['test'])} | {valid}"
         lines.append(
             f"| {score['name']}{blind} | {values} | {score['parameters']:,} | {costs} | {score['peak_memory_mb']:,} |"
         )
     for name, values in summary["baselines"].items():
-        lines.append(f"| *{name}* | {amount(metric, values.get(metric))} | | | | | | | |")
+        lines.append(f"| *{name}* | {metric_value(metric, values.get(metric))} | | | | | | | |")
     return lines
 
 
 def _ablation(summary: dict[str, Any]) -> list[str]:
     metric = summary["metric"]
     lines = [
-        f"| variant | test {name_of(metric)} | seeds | difference | beyond noise | parameters |",
+        f"| variant | test {metric_name(metric)} | seeds | difference | beyond noise | parameters |",
         "|---|---|---|---|---|---|",
     ]
     for score in summary["scores"]:
@@ -115,7 +116,7 @@ def _ablation(summary: dict[str, Any]) -> list[str]:
             lines.append(f"| {score['name']} | no result | 0 | | | |")
             continue
         told, sure = difference_told(metric, score["difference"], score["verdict"])
-        value = f"{spread(metric, score['test'])} | {len(score['test'])}"
+        value = f"{metric_mean_std(metric, score['test'])} | {len(score['test'])}"
         lines.append(f"| {score['name']} | {value} | {told} | {sure} | {score['parameters']:,} |")
     return lines
 

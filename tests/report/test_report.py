@@ -13,12 +13,12 @@ import pytest
 from safetensors.numpy import save_file
 
 import s7
+from s7.publishing.text import duration, metric_mean_std, number
 from s7.report import write
 from s7.report.compare import grouped, winner
 from s7.report.dynamics import look, one_sequence
 from s7.report.figures import envelope, thin
 from s7.report.run import Example, read
-from s7.report.words import duration, number, spread
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 LENGTH = 40
@@ -362,9 +362,9 @@ def test_thinning_keeps_peaks_and_gaps():
 def test_words():
     assert [duration(q) for q in (3.14, 75, 125, 7300)] == ["3.1 s", "75 s", "2 min 05 s", "2 h 01 min"]
     assert [number(q) for q in (0, 12, 0.123456, 1.5e-6, 123456.7)] == ["0", "12", "0.1235", "1.5e-06", "123,457"]
-    assert spread("mse", [1e-5, 2e-5]) == "(1.50 ± 0.71)e-05"
-    assert spread("accuracy", [0.9, 0.92]) == "91.0 ± 1.4 %"
-    assert spread("mse", [0.5]) == "0.5"
+    assert metric_mean_std("mse", [1e-5, 2e-5]) == "(1.50 ± 0.71)e-05"
+    assert metric_mean_std("accuracy", [0.9, 0.92]) == "91.0 ± 1.4 %"
+    assert metric_mean_std("mse", [0.5]) == "0.5"
 
 
 def test_a_long_run_makes_a_small_page(tmp_path, rng):

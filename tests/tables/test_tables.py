@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from s7.baselines import ARCHITECTURES
 from s7.cli.main import main
 from s7.presets import preset
-from s7.report.words import plus_minus
+from s7.publishing.text import mean_std
 from s7.tables import filling, hyperparameters
 from s7.tables.filling import sheets
 from s7.tables.printed import EIGENWORMS, FITZHUGH_NAGUMO, HUMAN_ACTIVITY, LRA, TABLES, WALKER2D, Table, value
@@ -321,7 +321,7 @@ def test_other_json_files_are_passed_over(tmp_path):
 
 @given(st.lists(st.floats(1e-2, 900), min_size=2, max_size=5))
 def test_what_is_written_is_the_mean_to_its_digits(values):
-    written, _, deviation = plus_minus(values).partition(" ± ")
+    written, _, deviation = mean_std(values).partition(" ± ")
     spare = float(deviation) / 20 if deviation not in ("", "0") else statistics.mean(values) * 6e-4
     assert float(written) == pytest.approx(statistics.mean(values), abs=spare * 1.1)
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from s7.publishing.text import count, duration, is_percent, metric_mean_std, metric_name, metric_value, number
 from s7.report.curves import overlay
 from s7.report.figures import COLOURS, SERIES, SOFT, WIDTH, draw, log_scale
 from s7.report.markup import Safe, dot, figure, paragraph, section, table, text
 from s7.report.run import Run
-from s7.report.words import amount, count, duration, is_share, name_of, number, spread
 
 
 def grouped(runs: Sequence[Run]) -> list[list[Run]]:
@@ -75,14 +75,22 @@ def _summary(groups: list[list[Run]], names: list[str]) -> Safe:
                 Safe(dot(_variable(place)) + text(label)),
                 _how_many(runs),
                 "–" if parameters is None else f"{parameters:,}",
-                *(spread(metric, values_of(runs, split, metric)) for split in ("valid", "test")),
+                *(metric_mean_std(metric, values_of(runs, split, metric)) for split in ("valid", "test")),
                 number(_mean(paces)) if paces else "–",
                 f"{_mean(memory):,.0f} MB" if memory else "–",
             ]
         )
     for baseline, values in _baselines(first).items():
-        rows.append([baseline, "–", "–", "–", amount(metric, values.get(metric)), "–", "–"])
-    heads = ["", "runs", "parameters", f"validation {name_of(metric)}", f"test {name_of(metric)}", "steps/s", "memory"]
+        rows.append([baseline, "–", "–", "–", metric_value(metric, values.get(metric)), "–", "–"])
+    heads = [
+        "",
+        "runs",
+        "parameters",
+        f"validation {metric_name(metric)}",
+        f"test {metric_name(metric)}",
+        "steps/s",
+        "memory",
+    ]
     protocols = {runs[0].group.protocol for runs in groups}
     notes = []
     if any(len(runs) > 1 for runs in groups):
@@ -102,7 +110,7 @@ def _strip(groups: list[list[Run]], names: list[str], name: str) -> Safe:
     metric = groups[0][0].metric
     if sum(len(values_of(runs, "test", metric)) for runs in groups) < 2:
         return Safe()
-    told = f"The {name_of(metric)} on the test set: a dot for each run, a bar at the mean of each group."
+    told = f"The {metric_name(metric)} on the test set: a dot for each run, a bar at the mean of each group."
     nothing = _baselines(groups[0][0])
     if nothing:
         told += f" Dashed: {', '.join(nothing)}."
@@ -111,7 +119,7 @@ def _strip(groups: list[list[Run]], names: list[str], name: str) -> Safe:
 
 def _dots(groups: list[list[Run]], names: list[str]) -> Figure:
     first = groups[0][0]
-    metric, factor = first.metric, 100 if is_share(first.metric) else 1
+    metric, factor = first.metric, 100 if is_percent(first.metric) else 1
     result = Figure(figsize=(WIDTH, 1.0 + 0.34 * len(groups)), layout="constrained")
     axes = result.subplots()
     seen = []
@@ -127,10 +135,10 @@ def _dots(groups: list[list[Run]], names: list[str]) -> Figure:
             axes.axvline(factor * baseline[metric], color=SOFT, linestyle="--", linewidth=1)
             seen.append(factor * baseline[metric])
     axes.set_yticks(range(len(groups)), names)
-    axes.set(ylim=(len(groups) - 0.4, -0.6), xlabel=name_of(metric) + (", %" if is_share(metric) else ""))
+    axes.set(ylim=(len(groups) - 0.4, -0.6), xlabel=metric_name(metric) + (", %" if is_percent(metric) else ""))
     axes.grid(visible=False, axis="y")
     finite = [value for value in seen if np.isfinite(value)]
-    if not is_share(metric) and finite and min(finite) > 0 and max(finite) > 3 * min(finite):
+    if not is_percent(metric) and finite and min(finite) > 0 and max(finite) > 3 * min(finite):
         log_scale(axes, min(finite), max(finite), "x")
     return result
 
@@ -148,13 +156,25 @@ def _every_run(groups: list[list[Run]], names: list[str]) -> Safe:
                     run.seed,
                     f"{best['epoch']} of {len(run.epochs)}" if best else "–",
                     "–" if seconds is None else duration(seconds),
-                    amount(metric, run.value("valid", metric)),
-                    amount(metric, run.value("test", metric)) if run.finished else "unfinished",
+                    metric_value(metric, run.value("valid", metric)),
+                    metric_value(metric, run.value("test", metric)) if run.finished else "unfinished",
                     run.path.name,
                 ]
             )
-    heads = ["", "seed", "best epoch", "time", f"validation {name_of(metric)}", f"test {name_of(metric)}", "folder"]
+    heads = [
+        "",
+        "seed",
+        "best epoch",
+        "time",
+        f"validation {metric_name(metric)}",
+        f"test {metric_name(metric)}",
+        "folder",
+    ]
     return table(heads, rows, caption=f"Every run ({count(len(rows), 'run')})", class_="plain")
+
+
+def _metric_heads(metric: str) -> list[str]:
+    return [f"{split} {metric_name(metric)}" for split in ("validation", "test")]
 
 
 def _how_many(runs: list[Run]) -> str:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from s7.publishing.text import count, number
 from s7.report.markup import Safe, paragraph, table, tag, text
 from s7.report.run import Run
 from s7.report.traces import gaussian_parts, name_of_column
-from s7.report.words import count, number
 
 # Beyond so many classes there is room for percent only.
 COUNTED = 15

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from s7.publishing.text import is_percent, metric_name
 from s7.report.figures import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers
 from s7.report.run import Run
-from s7.report.words import is_share, name_of
 
 TRAIN, VALID = SOFT, COLOURS[0]
 
@@ -47,7 +47,7 @@ def shows_one(run: Run) -> bool:
 
 def _panel(axes: Axes, run: Run, name: str) -> None:
     epochs = _numbers(run)
-    factor = 100 if is_share(name) else 1
+    factor = 100 if is_percent(name) else 1
     lines = {"training": (run.history("train", name), TRAIN), "validation": (run.history("valid", name), VALID)}
     values = factor * np.concatenate([line for line, _ in lines.values()])
     marker = "o" if len(epochs) < 3 else ""
@@ -58,7 +58,7 @@ def _panel(axes: Axes, run: Run, name: str) -> None:
         axes.axvline(best["epoch"], color=VALID, linewidth=0.8, linestyle=":")
         label = f"best, epoch {best['epoch']}"
         axes.plot(best["epoch"], factor * best["valid"][name], "o", color=VALID, markersize=6, label=label)
-    axes.set_title(name_of(name) + (", %" if is_share(name) else ""))
+    axes.set_title(metric_name(name) + (", %" if is_percent(name) else ""))
     axes.margins(x=0.02)
     if not run.gaussian or name != "loss":
         error_scale(axes, name, values)
@@ -68,7 +68,7 @@ def _panel(axes: Axes, run: Run, name: str) -> None:
 def error_scale(axes: Axes, name: str, values: np.ndarray) -> None:
     """Errors are seen in proportion, wherever they can be; shares are not."""
     values = values[np.isfinite(values)]
-    if not is_share(name) and values.size and values.min() > 0 and values.max() > 1.5 * values.min():
+    if not is_percent(name) and values.size and values.min() > 0 and values.max() > 1.5 * values.min():
         log_scale(axes, values.min(), values.max())
 
 
@@ -80,7 +80,7 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
     timed = len(groups) > 1 and all("seconds" in line for runs in groups for run in runs for line in run.epochs)
     figure = Figure(figsize=(WIDTH, max(3.8, 0.3 * len(groups))), layout="constrained")
     axes = figure.subplots()
-    factor = 100 if is_share(metric) else 1
+    factor = 100 if is_percent(metric) else 1
     every = []
     for place, (runs, label) in enumerate(zip(groups, labels, strict=True)):
         for n, run in enumerate(run for run in runs if run.epochs):
@@ -95,8 +95,8 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
                 at = best["seconds"] / 60 if timed else best["epoch"]
                 axes.plot(at, factor * best["valid"][metric], "o", color=colour, markersize=4)
     error_scale(axes, metric, np.concatenate(every))
-    name = name_of(metric)
-    title = f"{name} on the validation set" + (", %" if is_share(metric) else "")
+    name = metric_name(metric)
+    title = f"{name} on the validation set" + (", %" if is_percent(metric) else "")
     axes.set(xlabel="minutes of training" if timed else "epoch", title=title)
     axes.margins(x=0.02)
     if not timed:

@@ -1,9 +1,9 @@
 """What a reader wants to know first."""
 
+from s7.publishing.text import count, duration, metric_mean_std, metric_name, metric_value
 from s7.report.compare import labels, values_of, winner
 from s7.report.markup import Safe, paragraph, tag
 from s7.report.run import Run
-from s7.report.words import amount, count, duration, name_of, spread
 
 
 def headline(run: Run) -> Safe:
@@ -13,17 +13,17 @@ def headline(run: Run) -> Safe:
     if run.finished:
         tested = run.value("test", metric) is not None
         if tested:
-            large = f"{name_of(metric)} on the test set"
-            cards.append(card(amount(metric, run.value("test", metric)), large, large=True))
-        small = f"{name_of(metric)} on the validation set"
-        cards.append(card(amount(metric, run.value("valid", metric)), small, large=not tested))
+            large = f"{metric_name(metric)} on the test set"
+            cards.append(card(metric_value(metric, run.value("test", metric)), large, large=True))
+        small = f"{metric_name(metric)} on the validation set"
+        cards.append(card(metric_value(metric, run.value("valid", metric)), small, large=not tested))
         for name, value in (run.result.get("test") or {}).items():
             if name == "rmse" and metric == "mse":
-                cards.append(card(amount(name, float(value)), f"{name_of(name)} on the test set"))
+                cards.append(card(metric_value(name, float(value)), f"{metric_name(name)} on the test set"))
         cards += baselines(run, run.value("test", metric))
     elif run.best is not None:
-        told = f"{name_of(metric)} on the validation set, so far (epoch {run.best['epoch']})"
-        cards.append(card(amount(metric, run.value("valid", metric)), told, large=True))
+        told = f"{metric_name(metric)} on the validation set, so far (epoch {run.best['epoch']})"
+        cards.append(card(metric_value(metric, run.value("valid", metric)), told, large=True))
     parts = [paragraph(_eyebrow(run), class_="eyebrow"), tag("h1", run.title), paragraph(_lead(run), class_="lead")]
     if cards:
         parts.append(tag("div", *cards, class_="cards"))
@@ -41,10 +41,10 @@ def baselines(run: Run, reached: float | None) -> list[Safe]:
         value = values.get(metric)
         if value is None:
             continue
-        told = f"{name_of(metric)} of {name}"
+        told = f"{metric_name(metric)} of {name}"
         if reached and run.better == "min" and value > reached:
             told += f", {value / reached:.3g} times as much"
-        cards.append(card(amount(metric, float(value)), told))
+        cards.append(card(metric_value(metric, float(value)), told))
     return cards
 
 
@@ -63,10 +63,10 @@ def headline_of_many(groups: list[list[Run]]) -> Safe:
         test = values_of(groups[best], "test", first.metric)
         reached = sum(test) / len(test) if test else None
         where = "test" if test else "validation"
-        shown = spread(first.metric, test or values_of(groups[best], "valid", first.metric))
+        shown = metric_mean_std(first.metric, test or values_of(groups[best], "valid", first.metric))
         over = f" over {count(len(test), 'seed')}" if len(test) > 1 else ""
         best_of = f", {labels(groups)[best]}: the best on the validation set" if len(groups) > 1 else ""
-        told = f"{name_of(first.metric)} on the {where} set{over}{best_of}"
+        told = f"{metric_name(first.metric)} on the {where} set{over}{best_of}"
         parts.append(tag("div", card(shown, told, large=True), *baselines(first, reached), class_="cards"))
         parts = [paragraph(first.group.task, class_="eyebrow"), *parts]
     notes = {run.group.protocol: run.result["protocol_note"] for run in runs if run.result.get("protocol_note")}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from s7 import __version__
+from s7.publishing.text import count, metric_name
 from s7.report.compare import comparison, grouped, labels, representative
 from s7.report.confusion import confusion, spoken
 from s7.report.curves import learning, shows_one
@@ -17,7 +18,6 @@ from s7.report.selectivity import first_and_last, selectivity
 from s7.report.spectrum import growing, spectrum, time_constants
 from s7.report.style import CSS
 from s7.report.traces import coverage, further, is_long, labels_over_time, times_of, traces
-from s7.report.words import count, name_of
 
 # Of so many groups the inside is shown; with more the page would be slow to open.
 INSIDES = 4
@@ -112,7 +112,7 @@ def _learning(run: Run, prefix: str) -> list[Safe]:
     name = f"{prefix}learning-curves"
     told = "Each epoch: the mean over its training batches, and the validation set after it."
     if shows_one(run) and run.metric != "loss":
-        told += f" The loss is the {name_of(run.metric)}, up to a constant factor."
+        told += f" The loss is the {metric_name(run.metric)}, up to a constant factor."
     return [figure(draw(name, learning, run), name, told)]
 
 

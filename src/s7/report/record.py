@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from s7.publishing.text import duration
 from s7.report.markup import Safe, paragraph, section, table, tag
 from s7.report.run import Run
-from s7.report.words import duration
 
 
 def record(run: Run, name: str, level: int = 2) -> Safe:

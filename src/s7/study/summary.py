@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from s7.report.words import amount, name_of, spread
+from s7.publishing.text import metric_mean_std, metric_name, metric_value
 from s7.study.study import Study, Variant
 
 # A difference counts as more than noise from so many standard errors on.
@@ -75,27 +75,27 @@ class Summary:
 
     def table(self) -> str:
         """For people: the best first, what costs what, and what takes no model."""
-        heads = ["model", f"{self.split} {name_of(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
+        heads = ["model", f"{self.split} {metric_name(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
         rows = [[*heads, "steps/s", "memory"]]
         for score in self.ranked():
             costs = [score.epochs, score.minutes, score.steps_per_second]
             told = ["–" if q is None else f"{q:.3g}" for q in costs]
             size = "–" if score.parameters is None else f"{score.parameters:,}"
             memory = "–" if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
-            value = spread(self.metric, score.judged) if score.judged else "no result"
+            value = metric_mean_std(self.metric, score.judged) if score.judged else "no result"
             rows.append([score.name, value, str(len(score.judged)), size, *told, memory])
         for name, values in self.baselines.items():
-            rows.append([name, amount(self.metric, values.get(self.metric)), *["–"] * 6])
+            rows.append([name, metric_value(self.metric, values.get(self.metric)), *["–"] * 6])
         return "\n".join([*aligned(rows), *self.notes()])
 
     def ablation(self) -> str:
         """For people: each variant beside the first, and whether it differs by more than the seeds do."""
         first = self.scores[0]
         rows = [
-            ["variant", f"{self.split} {name_of(self.metric)}", "seeds", "difference", "beyond noise", "parameters"]
+            ["variant", f"{self.split} {metric_name(self.metric)}", "seeds", "difference", "beyond noise", "parameters"]
         ]
         for score in self.scores:
-            value = spread(self.metric, score.judged) if score.judged else "no result"
+            value = metric_mean_std(self.metric, score.judged) if score.judged else "no result"
             size = "–" if score.parameters is None else f"{score.parameters:,}"
             compared = difference_told(self.metric, **self.compared(score))
             rows.append([score.name, value, str(len(score.judged)), *compared, size])
@@ -146,8 +146,8 @@ def difference_told(metric: str, difference: float | None, verdict: str | None) 
     """Both for people: by how much, and whether that is worse, better, or no more than noise."""
     if difference is None:
         return "", ""
-    told = amount(metric, abs(difference))
-    sign = "" if told == amount(metric, 0.0) else "+" if difference > 0 else "−"
+    told = metric_value(metric, abs(difference))
+    sign = "" if told == metric_value(metric, 0.0) else "+" if difference > 0 else "−"
     return sign + told, verdict or "–"
 
 

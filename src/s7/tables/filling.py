@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from s7.report.words import number, plus_minus
+from s7.publishing.text import mean_std, number
 from s7.settings import unknown
 from s7.tables import hyperparameters
 from s7.tables.printed import TABLES, Line, Table, value
@@ -95,7 +95,7 @@ class _Filling:
         record |= {"seeds": [run.seed for run in group.runs], "parameters": first.parameters, "preset": first.preset}
         record |= {"variant": first.variant, "set": list(first.settings)}
         record |= {"files": [str(run.path) for run in group.runs]}
-        told = number(values[0]) if len(values) == 1 else plus_minus(values)
+        told = number(values[0]) if len(values) == 1 else mean_std(values)
         return f"{told} ({about}){self._footnote(first)}", record
 
     def _group(self, line: Line, task: str, protocol: str) -> Group | None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from s7 import __version__
+from s7.publishing.text import count
 from s7.report.headline import card
 from s7.report.markup import Safe, figure, paragraph, section, tag
 from s7.report.style import CSS
-from s7.report.words import count
 from s7.storage import write_atomically
 from s7.theory.check import Check
 from s7.theory.pictures import picture
