@@ -3,6 +3,7 @@
 import tomllib
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 import s7
@@ -11,8 +12,9 @@ from s7.config import ModelConfig
 from s7.job import Job
 from s7.presets import NAMES, preset
 from s7.settings import build
-from s7.tasks import TASKS
+from s7.tasks import TASKS, Problem
 from s7.training import TrainConfig
+from s7.training.objectives import CrossEntropy
 
 FILES = {file.name.removesuffix(".toml"): file for file in files("s7.presets").iterdir() if file.name.endswith(".toml")}
 TABLES = {task: tomllib.loads(file.read_text(encoding="utf-8")) for task, file in FILES.items()}
@@ -73,11 +75,23 @@ def test_peers_have_the_units_of_the_papers_tables():
             assert table["depth"] == 1
 
 
+def test_a_task_of_ones_own_gets_the_mean_gap_of_its_training_data():
+    samples = s7.Samples.of(np.zeros((2, 3, 1)), np.array([0, 1]), np.array([[7.0, 2, 4], [7, 3, 3]]))
+    problem = Problem(samples, samples, samples, s7.LinearEncoder(1), s7.Mean(2), CrossEntropy(2))
+    assert Job("fitzhugh-nagumo").model_config(problem).time_unit == 3
+    settings = {"model": {"time_unit": 5.0}}
+    assert Job("fitzhugh-nagumo", settings=settings).model_config(problem).time_unit == 5
+    assert Job("walker2d").model_config(problem).time_unit == 1
+
+
 @pytest.mark.parametrize("task", PAPER)
 def test_the_papers_settings_are_as_printed(task):
     table = preset(task, "paper")
     model, train = table["model"], table["train"]
     depth, width, dropout, state, blocks, rate, decay, epochs, batch, factor = PAPER[task]
+    # The gaps of these tasks are in milliseconds, ticks or steps, and used as they are.
+    timed = task in ("dvs-gesture", "human-activity", "shd", "ssc", "walker2d")
+    assert model.pop("time_unit", None) == (1.0 if timed else None)
     assert model == {
         "depth": depth,
         "width": width,

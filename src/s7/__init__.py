@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from s7.config import ModelConfig, Stage
     from s7.data import Samples, pack
     from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
-    from s7.events.tokens import detokenize, tokenize
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
     from s7.heads import Last, Mean, PerStep, Retrieval, TimeMean
     from s7.layer import S7Layer
     from s7.model import S7Model
+    from s7.tokens import detokenize, tokenize
     from s7.training.api import train
     from s7.transitions import Plain, Ring, Stable, Step
 
@@ -30,7 +30,7 @@ _PUBLIC = {
     "s7.config": ("ModelConfig", "Stage"),
     "s7.data": ("Samples", "pack"),
     "s7.encoders": ("DenseEncoder", "EventEncoder", "ImageEncoder", "LinearEncoder", "TokenEncoder"),
-    "s7.events.tokens": ("detokenize", "tokenize"),
+    "s7.tokens": ("detokenize", "tokenize"),
     "s7.files": ("load", "load_state", "save", "save_state"),
     "s7.forms": ("Factored", "Full", "Static"),
     "s7.heads": ("Last", "Mean", "PerStep", "Retrieval", "TimeMean"),

@@ -1,5 +1,6 @@
 """What a model is, apart from its parameters: frozen settings that go into its file and come back from it."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -27,7 +28,13 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(BlockConfig):
-    """All that says what a model is, apart from its parameters. With `gaps` "ignored" all time is regular to it."""
+    """All that says what a model is, apart from its parameters. With `gaps` "ignored" all time is regular to it.
+
+    `time_unit` is the time that the model counts as 1: gaps are divided by it, so that time constants do not depend on
+    whether gaps come in seconds or in milliseconds. None means that it is not known yet, and gaps are used as given;
+    training sets it to the mean gap of the training data. `dt` is the gap assumed where a call gives none, in the
+    same unit as the gaps of a call. `classes` names the outputs of a classifier.
+    """
 
     encoder: Encoder
     head: Head
@@ -36,6 +43,8 @@ class ModelConfig(BlockConfig):
     stages: tuple[Stage, ...] = (Stage(depth=2),)
     dt: float | None = None
     gaps: Literal["read", "ignored"] = "read"
+    time_unit: float | None = None
+    classes: tuple[str, ...] = ()
     dtype: str = "float32"
 
     def __post_init__(self):
@@ -46,6 +55,13 @@ class ModelConfig(BlockConfig):
             raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
         if self.gaps not in ("read", "ignored"):
             raise ValueError(f'gaps={self.gaps!r} is not one of "read", "ignored"')
+
+        if self.time_unit is not None and not 0 < self.time_unit < math.inf:
+            raise ValueError(f"time_unit={self.time_unit} must be positive and finite")
+        if self.classes and len(self.classes) != self.head.outputs:
+            raise ValueError(f"classes has {len(self.classes)} names, the head has {self.head.outputs} outputs")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError(f"classes={self.classes} names a class twice")
 
     @property
     def reads_gaps(self) -> bool:

@@ -15,9 +15,9 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 
 from s7 import checks
 from s7.contractions import linear
-from s7.events.tokens import vocabulary
 from s7.initialization import Parameters, constant, draw
 from s7.standardization import check_scale, check_units, units_of
+from s7.tokens import from_token, vocabulary
 
 
 class Encoder(ABC):
@@ -130,9 +130,8 @@ class EventEncoder(_TokenReader):
         return draw({name: ((size, width), scale) for name, size in rows.items()}, key=key, dtype=dtype)
 
     def __call__(self, parameters, inputs):
-        pixels = inputs // 2
-        s_y = self.sensor[1]
-        index = {"token": inputs, "x": pixels // s_y, "y": pixels % s_y, "polarity": inputs % 2}
+        x, y, polarity = from_token(inputs, self.sensor[1])
+        index = {"token": inputs, "x": x, "y": y, "polarity": polarity}
         vectors = [table[index[name]] for name, table in parameters.items()]
         return jnp.sum(jnp.stack(vectors), 0)
 

@@ -15,6 +15,7 @@ from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
 from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
+from s7.standardization import mean_gap
 from s7.tasks import TASKS, Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
@@ -78,7 +79,11 @@ class Job:
         """What is trained. `model.encoder` and `model.head` change what the task gives; `depth` is one stage."""
         table = dict(self.tables["model"])
         given = {name: _changed(getattr(problem, name), table.pop(name, {}), name) for name in _FROM_DATA}
-        return _model_config(table | problem.model, given)
+        config = _model_config(table | problem.model, given)
+        gaps = problem.train.dt
+        if config.time_unit is None and gaps is not None:
+            config = replace(config, time_unit=mean_gap(gaps, problem.train.offsets))
+        return config
 
     def check(self) -> None:
         """Raises an error for a setting that cannot be, before any data are read."""

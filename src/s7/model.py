@@ -6,6 +6,8 @@ its answer. So after any events, in whatever chunks, the stream's answer is the 
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -99,6 +101,20 @@ class S7Model(eqx.Module):
         """How many numbers training adjusts."""
         moments = sum(q.size for q in jax.tree.leaves(self.moments))
         return sum(q.size for q in jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array))) - moments
+
+    def with_time_unit(self, unit: float | None) -> "S7Model":
+        """The model with another unit of time, the same parameters and so other time constants in seconds."""
+        return self._with_config(replace(self.config, time_unit=unit))
+
+    def with_classes(self, names: Iterable[str]) -> "S7Model":
+        """The model with names for its outputs, which are stored in its file."""
+        return self._with_config(replace(self.config, classes=tuple(map(str, names))))
+
+    def _with_config(self, config: ModelConfig) -> "S7Model":
+        changed = object.__new__(type(self))
+        for field in fields(self):
+            object.__setattr__(changed, field.name, config if field.name == "config" else getattr(self, field.name))
+        return changed
 
     # Over a whole sequence.
 
@@ -325,6 +341,8 @@ class S7Model(eqx.Module):
         if dt.shape != (events,):
             raise ValueError(f"dt has shape {dt.shape}, expected ({events},) as the inputs have")
         dt = checks.gaps(dt, mask)
+        if self.config.time_unit is not None:
+            dt = dt / self.config.time_unit
         return dt if mask is None else jnp.where(mask, dt, 0)
 
     def _trunk(self, signal: Signal, key, batch_axis) -> tuple[Signal, tuple[Moments | None, ...]]:

@@ -6,7 +6,7 @@ They are settings, not parameters, so a saved model takes raw measurements and g
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float, Integer, Shaped
 
 _AT_A_TIME = 65_536
 
@@ -26,6 +26,22 @@ def check_scale(settings: Any) -> None:
     """Raises an error unless `scale` is positive."""
     if not (np.isfinite(settings.scale).all() and np.all(np.asarray(settings.scale) > 0)):
         raise ValueError(f"{type(settings).__name__}: scale={settings.scale} must be positive")
+
+
+def mean_gap(dt: Float[np.ndarray, " E"], offsets: Integer[np.ndarray, " M"]) -> float:
+    """The mean time between events, the natural unit of time of a data set.
+
+    Args:
+        dt: The gaps before all events, of sequences laid end to end.
+        offsets: Where each sequence starts, and the end. The gap before a sequence's first event does not count.
+
+    Returns:
+        The mean, or 1 if there are no gaps or all of them are 0.
+    """
+    starts = offsets[:-1]
+    count = len(dt) - len(starts)
+    total = dt.sum(dtype=np.float64) - dt[starts].sum(dtype=np.float64)
+    return float(total / count) if count > 0 and total > 0 else 1.0
 
 
 def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:

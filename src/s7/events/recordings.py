@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Integer, Shaped
 
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
+from s7.tokens import from_token, to_token
 
 # In a millisecond: cameras and data sets count microseconds.
 MICROSECONDS = 1000
@@ -47,16 +48,13 @@ class Sensor:
 
     def tokens_of(self, events: Events) -> Integer[np.ndarray, " E"]:
         """Each event as a number, in as few bytes as they all fit in. Events must be on the sensor."""
-        pixels = events.x.astype(np.int32) * self.height + events.y
-        tokens = self.polarities * pixels + (events.p if self.polarities > 1 else 0)
+        polarity = events.p if self.polarities > 1 else np.zeros_like(events.p)
+        tokens = to_token(events.x.astype(np.int32), events.y, polarity, self.height, self.polarities)
         return tokens.astype(np.min_scalar_type(self.tokens - 1))
 
     def events_of(self, tokens: Integer[np.ndarray, " E"], t: Float[np.ndarray, " E"]) -> Events:
         """The events that these tokens stand for."""
-        tokens = tokens.astype(np.int64)
-        p = tokens % self.polarities
-        pixels = tokens // self.polarities
-        return Events(pixels // self.height, pixels % self.height, p, t)
+        return Events(*from_token(tokens.astype(np.int64), self.height, self.polarities), t)
 
     def holds(self, events: Events) -> bool:
         """Whether all events are on the sensor."""

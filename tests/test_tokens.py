@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import s7
 from s7 import reference
-from s7.events.tokens import vocabulary
+from s7.tokens import vocabulary
 
 sensors = st.tuples(st.integers(1, 40), st.integers(1, 40))
 
@@ -45,7 +45,7 @@ def test_a_large_sensor_does_not_overflow():
         (([0, 346, 400], [0, 0, 0], [1, 1, 1]), ValueError, r"x\[1\] = 346 is outside of 0 to 345, a sensor 346 wide"),
         (([0, 0], [0, -1], [1, 1]), ValueError, r"y\[1\] = -1 is outside of 0 to 259, a sensor 260 high"),
         (([0, 0], [0, 0], [1, 2]), ValueError, r"p\[1\] = 2 is not a polarity"),
-        (([0.5], [0], [1]), TypeError, "x holds float64, expected whole numbers"),
+        (([0.5], [0], [1]), TypeError, "x holds float64, expected integers"),
         (([0], [0], [0.5]), TypeError, "p holds float64"),
         (([0, 1], [0], [1]), ValueError, "x, y and p differ in shape"),
     ],
