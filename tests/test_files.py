@@ -107,9 +107,9 @@ def rewrite(path, change):
         (lambda a, h: a.update(extra=np.zeros(2)), "unknown: extra"),
         (lambda a, h: a.update({"head.c": np.zeros(3, np.float32)}), r"head.c is float32\[3\], expected float32\[2\]"),
         (lambda a, h: h.update(format=99), "format 99, this version of s7 reads format 1; update s7"),
-        (lambda a, h: h["config"].update(kind="S8Model"), "names 'S8Model', which this version of s7 does not have"),
-        (lambda a, h: h["config"].update(widht=3), "ModelConfig has no setting 'widht'; the nearest is 'width'"),
-        (lambda a, h: h["config"].pop("encoder"), "ModelConfig: .*encoder"),
+        (lambda a, h: h["config"].update(kind="S8Model"), "the configuration is not a model's"),
+        (lambda a, h: h["config"].update(widht=3), "config.widht: no setting .widht.; did you mean .width."),
+        (lambda a, h: h["config"].pop("encoder"), "config.encoder: ModelConfig needs it"),
     ],
 )
 def test_a_file_that_does_not_fit_says_where(change, message, tmp_path):

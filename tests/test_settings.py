@@ -127,7 +127,7 @@ def test_a_whole_number_serves_as_a_number():
         ({"norm": "bach"}, "^model.norm='bach' is not one of 'layer', 'rms', 'batch', 'none'"),
         ({"stages": 2}, "^model.stages=2 is not a list"),
         ({"stages": [{}, {"depht": 2}]}, r"^model.stages\[1\].depht: no setting 'depht'; did you mean 'depth'"),
-        ({"form": "Fulll"}, "^model.form: no kind 'Fulll'; did you mean 'Full'"),
+        ({"form": "Fulll"}, "^model.form: no form 'Fulll'; did you mean 'Full'"),
         ({"form": 3}, "^model.form=3 is not a table or the name of one of Full, Factored, Static"),
         ({"form": {"rank": 3}}, "^model.form.kind: needed, one of Full, Factored, Static"),
         ({"form": {"kind": "Static", "rank": 3}}, "^model.form.rank: no setting 'rank'"),

@@ -16,11 +16,12 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 from s7 import checks
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw
+from s7.registry import Registered
 from s7.standardization import check_scale, check_units, units_of
 from s7.tokens import from_token, vocabulary
 
 
-class Encoder(ABC):
+class Encoder(Registered, ABC):
     """What every encoder has."""
 
     @property

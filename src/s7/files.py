@@ -5,7 +5,6 @@ renamed, so that it is there whole or not at all. A checksum over names, arrays 
 file known. Nothing is ever unpickled or evaluated.
 """
 
-import difflib
 import os
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,28 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from s7 import encoders, forms, heads, transitions
-from s7.baselines import LAYERS
-from s7.config import ModelConfig, Stage
+from s7.config import ModelConfig
 from s7.model import ModelState, S7Model
+from s7.settings import build, kind_of
 from s7.storage import read_arrays, write_arrays
 
 # A run's folder holds a model under one of these names; the first that is there is meant.
 NAMES = ("best.safetensors", "model.safetensors")
-
-CONFIGURABLE: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        ModelConfig,
-        Stage,
-        *(transitions.Stable, transitions.Plain, transitions.Step, transitions.Ring),
-        *(forms.Full, forms.Factored, forms.Static),
-        *(encoders.TokenEncoder, encoders.EventEncoder, encoders.LinearEncoder),
-        *(encoders.DenseEncoder, encoders.ImageEncoder),
-        *(heads.Mean, heads.TimeMean, heads.Last, heads.PerStep, heads.Retrieval),
-        *LAYERS,
-    )
-}
 
 
 def save(model: S7Model, path: str | os.PathLike) -> Path:
@@ -56,8 +40,6 @@ def load(path: str | os.PathLike) -> S7Model:
     path = _find(Path(path))
     arrays, config_json = read_arrays(path, "model")
     config = from_json(config_json, path)
-    if not isinstance(config, ModelConfig):
-        raise ValueError(f"{path}: the configuration is not a model's")
     skeleton = eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
     return fill(skeleton, arrays, path)
 
@@ -82,32 +64,20 @@ def to_json(config: Any) -> Any:
     """A configuration as plain JSON values; a dataclass becomes an object with its name under "kind"."""
     if is_dataclass(config):
         values = {field.name: to_json(getattr(config, field.name)) for field in fields(config)}
-        return {"kind": type(config).__name__} | values
+        return {"kind": kind_of(config)} | values
     if isinstance(config, tuple):
         return [to_json(item) for item in config]
     return config
 
 
-def from_json(data: Any, path: Path) -> Any:
+def from_json(data: Any, path: Path) -> ModelConfig:
     """The configuration that `to_json` wrote."""
-    if isinstance(data, list):
-        return tuple(from_json(item, path) for item in data)
-    if not isinstance(data, dict):
-        return data
-    values = dict(data)
-    kind = values.pop("kind", None)
-    if kind not in CONFIGURABLE:
-        raise ValueError(f"{path}: the configuration names {kind!r}, which this version of s7 does not have")
-    known = [field.name for field in fields(CONFIGURABLE[kind])]
-    for name in values:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
-            raise ValueError(f"{path}: {kind} has no setting {name!r}{hint}")
+    if not isinstance(data, dict) or data.get("kind") != "ModelConfig":
+        raise ValueError(f"{path}: the configuration is not a model's")
     try:
-        return CONFIGURABLE[kind](**{name: from_json(value, path) for name, value in values.items()})
-    except TypeError as error:
-        raise ValueError(f"{path}: {kind}: {error}") from None
+        return build(ModelConfig, data, "config")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:

@@ -9,23 +9,29 @@ b_k depends on nothing but its parameters, and a part linear in u_k would repeat
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import bilinear, linear, quadratic
 from s7.initialization import Normal, Parameters, constant, draw
+from s7.registry import Registered
 from s7.transitions import SELECTIVE_SCALE
 
 Selectivity = Literal["diagonal", "full", "static"]
 
 
 @dataclass(frozen=True)
-class Form(ABC):
+class Form(Registered, ABC):
     """What every form has. D is a diagonal that follows the input, a full matrix that does, or static."""
 
+    groups: ClassVar[Mapping[str, str]] = {
+        **{name: "ssm" for name in ("B", "b")},
+        **{name: "selective" for name in ("W_B", "W_C", "W_D", "V1", "V2", "V3", "U1", "U2", "U3")},
+    }
     D: Selectivity = "diagonal"
     bias: bool = True
 

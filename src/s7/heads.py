@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
 from s7.pooling import Average
+from s7.registry import Registered
 from s7.signal import Signal
 from s7.standardization import check_units
 
@@ -29,7 +30,7 @@ class Steps(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Head(ABC):
+class Head(Registered, ABC):
     """What every head has: `outputs` numbers come out, in units of `scale` around `mean`, one for all or one each."""
 
     documents: ClassVar[int] = 1

@@ -87,6 +87,12 @@ class S7Layer(SequenceLayer):
         """Of the parameters and of everything computed."""
         return self.maps["B"].dtype
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The optimizer groups of the parameters, as the transition and the form declare them."""
+        rates = {f"rates.{name}": group for name, group in self.transition.groups.items()}
+        return rates | {f"maps.{name}": group for name, group in self.form.groups.items()}
+
     def init_state(self) -> Inexact[Array, " P"]:
         """The state before the first event."""
         zeros = constant(0, self.state, self.dtype)

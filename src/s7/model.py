@@ -51,6 +51,12 @@ class S7Model(eqx.Module):
     head: Parameters
     config: ModelConfig = eqx.field(static=True)
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The optimizer groups that the encoder and the head declare for their parameters."""
+        encoder = {f"encoder.{name}": group for name, group in self.config.encoder.groups.items()}
+        return encoder | {f"head.{name}": group for name, group in self.config.head.groups.items()}
+
     def __init__(self, config: ModelConfig | None = None, *, key: PRNGKeyArray, **settings: Any):
         if config is None:
             config = config_from(settings)

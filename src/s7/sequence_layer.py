@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import checks
+from s7.registry import Registered
 
 
 class SequenceLayer(eqx.Module):
@@ -122,7 +123,7 @@ class SequenceLayer(eqx.Module):
 
 
 @dataclass(frozen=True)
-class LayerKind(ABC):
+class LayerKind(Registered, ABC, kind="layer", package="s7.baselines"):
     """Settings of a layer that stands in the place of S7. `reads_gaps` says whether time means anything to it."""
 
     reads_gaps: ClassVar[bool] = False

@@ -4,12 +4,13 @@ A field that is itself a dataclass, or one of several, is a table with its name 
 `form = "Static"`, `form = {kind = "Factored", rank = 32}`. "none" stands for None, which TOML does not have.
 """
 
-import difflib
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from s7.registry import Registered, unknown
 
 Table = dict[str, Any]
 
@@ -45,9 +46,8 @@ def convert(value: Any, hint: Any, where: str) -> Any:
         return value
     if get_origin(hint) is tuple:
         return _tuple(value, get_args(hint), where)
-    kinds = _kinds(hint)
-    if kinds:
-        return _dataclass(value, kinds, where)
+    if _kinds(hint):
+        return _dataclass(value, hint, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
@@ -76,38 +76,56 @@ def _tuple(value: Any, items: tuple, where: str) -> tuple:
 
 
 def _kinds(hint: Any) -> dict[str, type]:
-    """The dataclasses that an annotation stands for: itself, or those made from it."""
+    """The dataclasses that an annotation admits, by name: itself, or the registered classes below it."""
     if not isinstance(hint, type):
         return {}
-    found = {hint.__name__: hint} if is_dataclass(hint) and not getattr(hint, "__abstractmethods__", None) else {}
-    children: list[type] = hint.__subclasses__()
-    for child in children:
-        found |= _kinds(child)
-    return {name: kind for name, kind in found.items() if is_dataclass(kind)}
+    if issubclass(hint, Registered):
+        return {name: kind for name, kind in hint.registry.classes.items() if issubclass(kind, hint)}
+    return {hint.__name__: hint} if is_dataclass(hint) else {}
 
 
-def _dataclass(value: Any, kinds: dict[str, type], where: str) -> Any:
-    if isinstance(value, tuple(kinds.values())):
+def _dataclass(value: Any, hint: type, where: str) -> Any:
+    if isinstance(value, hint):
         return value
     table = {"kind": value} if isinstance(value, str) else value
     if not isinstance(table, dict):
-        raise ValueError(f"{where}={value!r} is not a table or the name of one of {', '.join(kinds)}")
-    name = table.get("kind", next(iter(kinds)) if len(kinds) == 1 else None)
+        raise ValueError(f"{where}={value!r} is not a table or the name of one of {', '.join(_kinds(hint))}")
+    return build(_chosen(table.get("kind"), hint, where), table, where)
+
+
+def _chosen(name: Any, hint: type, where: str) -> type:
+    """The class that a table is to become."""
+    kinds = _kinds(hint)
     if name is None:
-        raise ValueError(f"{where}.kind: needed, one of {', '.join(kinds)}")
+        if len(kinds) > 1:
+            raise ValueError(f"{where}.kind: needed, one of {', '.join(kinds)}")
+        return next(iter(kinds.values()))
+    if issubclass(hint, Registered) and isinstance(name, str):
+        try:
+            kind = hint.registry.find(name)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        if issubclass(kind, hint):
+            return kind
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{where}: {unknown('kind', str(name), kinds)}")
-    return build(kinds[name], table, where)
+    return kinds[name]
 
 
 def table_of(settings: Any) -> Any:
     """Settings as a table that `build` reads back."""
     if is_dataclass(settings):
         values = {field.name: table_of(getattr(settings, field.name)) for field in fields(settings)}
-        return {"kind": type(settings).__name__} | values
+        return {"kind": kind_of(settings)} | values
     if isinstance(settings, tuple):
         return [table_of(item) for item in settings]
     return "none" if settings is None else settings
+
+
+def kind_of(settings: Any) -> str:
+    """The name of a dataclass in tables and files."""
+    kind = type(settings)
+    return kind.registry.name_of(kind) if issubclass(kind, Registered) else kind.__name__
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
@@ -150,14 +168,6 @@ def to_assignments(table: Mapping[str, Any], below: str = "") -> list[str]:
         else:
             assignments.append(f"{below}{name}={_toml(value)}")
     return assignments
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """A message for a name that is not known, with the nearest that is."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    return f"no {what} {name!r}; {hint}"
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ step counts as one) or in asynchronous time (dt_k is the gap before event k).
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -20,6 +21,7 @@ from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.initialization import Parameters, draw, split
+from s7.registry import Registered
 
 Gain = Literal["rate", "variance"] | None
 
@@ -28,9 +30,10 @@ SELECTIVE_SCALE = 0.4
 
 
 @dataclass(frozen=True)
-class Transition(ABC):
+class Transition(Registered, ABC):
     """What every transition has. The instance holds settings only; parameters are passed in."""
 
+    groups: ClassVar[Mapping[str, str]] = {"w": "ssm", "omega": "ssm", "decay": "ssm", "W_w": "selective"}
     complex_state: ClassVar[bool] = False
     selective: bool = True
 

@@ -9,7 +9,7 @@ import pytest
 
 import s7
 from s7.training import TrainConfig
-from s7.training.optimizer import AdamW, group
+from s7.training.optimizer import AdamW
 from s7.training.parameters import carried_by, flatten
 
 MODELS = {
@@ -122,8 +122,10 @@ def test_without_a_warm_up_the_first_step_is_the_largest():
 @pytest.mark.parametrize("name", MODELS)
 def test_every_parameter_is_in_the_group_it_is_said_to_be_in(name):
     layout, _, _ = flatten(build(name))
-    assert {place: group(place) for place in layout.shapes} == {place: documented(place) for place in layout.shapes}
-    assert {group(place) for place in layout.shapes} == {"ssm", "selective", "rest"}
+    assert {place: layout.groups[place] for place in layout.shapes} == {
+        place: documented(place) for place in layout.shapes
+    }
+    assert {layout.groups[place] for place in layout.shapes} == {"ssm", "selective", "rest"}
 
 
 @pytest.mark.parametrize("name", ["full", "batch norm, both ways"])

@@ -80,6 +80,11 @@ class CellLayer(SequenceLayer):
     width: int = eqx.field(static=True)
     dt: float | None = eqx.field(static=True)
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The optimizer groups of the parameters, as the cell declares them."""
+        return {f"parameters.{name}": group for name, group in self.cell.groups.items()}
+
     def __init__(self, cell: Cell, width: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
         if width < 1:
             raise ValueError(f"{type(cell).__name__}: width={width} must be at least 1")

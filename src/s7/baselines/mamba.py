@@ -6,7 +6,7 @@ Gu & Dao, Mamba: Linear-time sequence modeling with selective state spaces, 2023
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -87,6 +87,7 @@ class MambaState(NamedTuple):
 class MambaLayer(SequenceLayer):
     """Mamba's mixer on one sequence; `jax.vmap` batches."""
 
+    groups: ClassVar[dict[str, str]] = {"parameters.A_log": "ssm"}
     parameters: Parameters
     width: int = eqx.field(static=True)
     dt: float | None = eqx.field(static=True)

@@ -55,6 +55,11 @@ class S4d(LayerKind):
 class S4dLayer(SequenceLayer):
     """S4D on one sequence; `jax.vmap` batches."""
 
+    groups: ClassVar[dict[str, str]] = {
+        "parameters.decay": "ssm",
+        "parameters.omega": "ssm",
+        "parameters.log_step": "ssm",
+    }
     parameters: Parameters
     width: int = eqx.field(static=True)
     dt: float | None = eqx.field(static=True)

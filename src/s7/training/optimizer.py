@@ -23,9 +23,6 @@ from jaxtyping import Array, Float, Int
 from s7.training.config import TrainConfig
 from s7.training.parameters import ParamLayout
 
-SSM = frozenset(["w", "omega", "decay", "B", "b"])
-SELECTIVE = frozenset(["W_w", "W_B", "W_C", "W_D", "V1", "V2", "V3", "U1", "U2", "U3"])
-PEERS = frozenset(["A_log", "decay", "omega", "log_step"])
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -60,10 +57,10 @@ class AdamW(eqx.Module):
 
         def decay(name: str, shape: tuple[int, ...]) -> float:
             # Vectors (biases, norms, time constants) are not decayed: zero means nothing to them.
-            return decays[group(name)] if len(shape) > 1 else 0.0
+            return decays[layout.groups[name]] if len(shape) > 1 else 0.0
 
         return cls(
-            jnp.asarray(layout.spread(lambda name, _: rates[group(name)])),
+            jnp.asarray(layout.spread(lambda name, _: rates[layout.groups[name]])),
             jnp.asarray(layout.spread(decay)),
             steps,
             round(config.warmup * steps),
@@ -113,16 +110,3 @@ class AdamW(eqx.Module):
         through = (jnp.asarray(step, jnp.float32) - self.warmup) / jnp.maximum(1, self.steps - self.warmup)
         falling = 0.5 * (1 + jnp.cos(math.pi * jnp.clip(through, 0, 1)))
         return jnp.where(step < self.warmup, rising, falling)
-
-
-def group(name: str) -> str:
-    """The group of a parameter, from its name in the model (blocks.0.layer.maps.W_B)."""
-    parts = name.split(".")
-    if "rates" in parts or "maps" in parts:
-        if parts[-1] in SSM:
-            return "ssm"
-        if parts[-1] in SELECTIVE:
-            return "selective"
-    if "parameters" in parts and parts[-1] in PEERS:
-        return "ssm"
-    return "rest"

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from s7.files import leaf_name
+from s7.training.groups import parameter_groups
 
 Arrays = dict[str, Array]
 
@@ -27,6 +28,7 @@ class ParamLayout:
     static: Any
     names: tuple[str, ...]
     shapes: dict[str, tuple[int, ...]]
+    groups: dict[str, str]
 
     def model(self, trained: Arrays, carried: Arrays) -> Any:
         """The model with these arrays."""
@@ -68,7 +70,8 @@ def flatten(model: Any) -> tuple[ParamLayout, Float[Array, " N"], Arrays]:
     kinds = {leaf.dtype for leaf in trained.values()}
     if len(kinds) > 1 or not jnp.issubdtype(kinds.pop(), jnp.floating):
         raise ValueError(f"{type(model).__name__}: parameters must all be of one real type to be trained")
-    layout = ParamLayout(structure, static, tuple(named), {name: leaf.shape for name, leaf in trained.items()})
+    shapes = {name: leaf.shape for name, leaf in trained.items()}
+    layout = ParamLayout(structure, static, tuple(named), shapes, parameter_groups(model))
     # In NumPy: compiling a concatenation for each model would take longer than doing it.
     vector = jnp.asarray(np.concatenate([np.asarray(leaf).ravel() for leaf in trained.values()]))
     return layout, vector, {name: jnp.array(leaf) for name, leaf in named.items() if name not in trained}
