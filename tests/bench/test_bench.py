@@ -223,15 +223,18 @@ def test_a_terminal_gets_a_table(nothing_computed, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["layer", "--shapes", "8x4096x48"], "--shapes 8x4096x48: expected 4 whole numbers, such as 8x4096x48x8"),
-        (["layer", "--shapes", "2x6x4x3,0x1x1x1"], "--shapes 0x1x1x1: expected 4 whole numbers"),
+        (
+            ["layer", "--shapes", "8x4096x48"],
+            "--shapes: expected 4 whole numbers, such as 8x4096x48x8, not '8x4096x48'",
+        ),
+        (["layer", "--shapes", "2x6x4x3,0x1x1x1"], "not '0x1x1x1'"),
         (["scan", "--shapes", "8x4096x16x2"], "expected 3 whole numbers, such as 8x4096x16"),
         (["layer", "--tasks", "shd,sscc"], "--tasks: no task 'sscc'; did you mean 'ssc'?"),
         (["train", "--tasks", "pendulum"], "--tasks: no task 'pendulum'"),
-        (["layer", "--lengths", "256,many"], "--lengths 256,many: expected whole numbers, such as 256,2048"),
-        (["layer", "--quick", "--lengths", "256"], "--lengths: goes with the paper's layers"),
-        (["layer", "--quick", "--shapes", "2x6x4x3"], "give one of them"),
-        (["stream", "--runs", "0"], "--runs 0: must be at least 1"),
+        (["layer", "--lengths", "256,many"], "--lengths: expected a whole number of at least 1, not 'many'"),
+        (["layer", "--quick", "--lengths", "256"], "--lengths: selects among the paper's layers"),
+        (["layer", "--quick", "--shapes", "2x6x4x3"], "--shapes and --quick cannot be combined"),
+        (["stream", "--runs", "0"], "--runs: expected a whole number of at least 1, not '0'"),
         (["page", "/nowhere.json", "--out", "/tmp/page.md"], "/nowhere.json: No such file"),
     ],
 )

@@ -66,14 +66,6 @@ def finished(data, tmp_path_factory):
     return folder, out
 
 
-def test_help_comes_without_jax():
-    program = "import sys; from s7.cli.main import main\ntry: main(['train', '--help'])\nexcept SystemExit: pass\n"
-    check = "sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "--resume" in done.stdout
-
-
 def test_json_has_a_line_for_each_epoch_and_the_result(finished):
     folder, out = finished
     lines = [json.loads(line) for line in out.splitlines()]
@@ -290,16 +282,6 @@ def test_a_folder_that_is_finished_or_of_another_task_is_refused(finished, data,
     assert "another version of s7" in refuse("train", "walker2d", "--out", other, "--resume")
     assert "not a run's folder" in refuse("eval", tmp_path)
     assert "/sys" in refuse("train", "walker2d", "--data", data, "--out", "/sys/s7-run")
-
-
-@pytest.mark.parametrize("arguments", [["trian"], ["train"], ["train", "walker2d", "--sede", "3"], ["eval"]])
-def test_a_command_that_cannot_be_read_is_one_line(arguments, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "--help" in said
 
 
 @pytest.mark.parametrize(

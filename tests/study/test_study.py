@@ -228,12 +228,12 @@ def test_an_ablation_says_whether_it_matters(study, tmp_path):
     ("arguments", "message"),
     [
         (["--models", "s7,lstn"], "no model 'lstn'; did you mean 'lstm'?"),
-        (["--models", ","], "--models: names none"),
-        (["--models", "s7,s7"], "s7 takes part twice"),
-        (["--models", "s7", "--seeds", "0"], "--seeds 0: there must be at least one"),
-        (["--models", "s7", "--minutes", "0"], "--minutes 0: must be more than none"),
-        (["--models", "s7", "--jobs", "0"], "--jobs 0: must be at least 1"),
-        (["--models", "s7", "--jobs", "9999"], "--jobs 9999: there are"),
+        (["--models", ","], "--models: expected at least one name"),
+        (["--models", "s7,s7"], "s7 is listed twice"),
+        (["--models", "s7", "--seeds", "0"], "--seeds: expected a whole number of at least 1"),
+        (["--models", "s7", "--minutes", "0"], "--minutes: expected a positive number"),
+        (["--models", "s7", "--jobs", "0"], "--jobs: expected a whole number"),
+        (["--models", "s7", "--jobs", "9999"], "jobs=9999: only"),
         (["--models", "s7", "--set", "train.epoch=3"], "did you mean 'epochs'?"),
     ],
 )

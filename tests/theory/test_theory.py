@@ -250,8 +250,8 @@ class TestCommand:
         [
             (["--only", "aproximation"], "no check 'aproximation'; did you mean 'approximation'?"),
             (["--only", "nothing"], "known: stability, gradients, weight-ratio, approximation"),
-            (["--seed", "-1"], "--seed -1: must not be negative"),
-            (["--out", "."], "--out .: a folder; give the name of a file, such as verify.html"),
+            (["--seed", "-1"], "--seed: expected a whole number of at least 0, not '-1'"),
+            (["--out", "."], "--out .: is a folder; give a file, such as verify.html"),
         ],
     )
     def test_a_mistake_is_told_before_anything_is_computed(self, words, message, capsys):

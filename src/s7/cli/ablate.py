@@ -1,46 +1,48 @@
-"""s7 ablate: S7 with one part changed at a time, and whether it matters.
+"""Train S7 with one component changed at a time, and show which changes matter.
 
-The paper's ablations (no reparameterization, other a and b) and ours: each part static, other ranks, gains, pooling.
+Runs the paper's ablations (no reparameterization, other values of a and b) and more: static B, C, D or Λ, other ranks,
+gains and pooling. Repeat the command to resume unfinished runs and retry failed ones.
 """
 
 import argparse
 from pathlib import Path
 
-from s7.cli.compare import add_common, hold, rules_of
+from s7.cli.options import names
+from s7.cli.study import add_study, run_study, study_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
-    parser.add_argument("task", help="what to train on; s7 tasks lists them")
-    parser.add_argument("--only", metavar="A,B,…", help="only these ablations, by name; an unknown name lists them")
-    add_common(parser)
+    """Add the command's options."""
+    parser.add_argument("task", help="task to train on (s7 tasks lists them)")
+    parser.add_argument(
+        "--only", type=names, metavar="A,B,…", help="run these ablations only (an unknown name lists all names)"
+    )
+    add_study(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs what is not done, then shows what each change does."""
+    """Run the trials that are not finished and print what each change does."""
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.settings import from_assignments, unknown
     from s7.study import Study
     from s7.study.ablations import variants
-    from s7.study.study import StudyConfig
 
-    rules = StudyConfig(**rules_of(options))
-    job = Job(rules.task, preset=rules.preset, protocol=rules.protocol, settings=from_assignments(rules.set))
+    config = study_config(options)
+    job = Job(config.task, preset=config.preset, protocol=config.protocol, settings=from_assignments(config.set))
     job.check()
-    missing = job.data().missing(DataFolder(options.data))
+    data = DataFolder(options.data)
+    missing = job.data().missing(data)
     if missing:
         raise FileNotFoundError(f"{options.task}: {missing}")
-    problem = job.problem(DataFolder(options.data), print if not options.json else lambda text: None)
-    model = job.config(problem)["model"]
-    chosen = variants(model, irregular=problem.train.dt is not None)
+    problem = job.problem(data, print if not options.json else lambda text: None)
+    base, *ablations = variants(job.config(problem)["model"], irregular=problem.train.dt is not None)
     if options.only:
-        names = [name.strip() for name in options.only.split(",")]
-        known = {variant.name: variant for variant in chosen}
-        for name in names:
-            if name not in known:
-                raise ValueError(f"--only: {unknown('ablation', name, known)}")
-        chosen = (chosen[0], *(known[name] for name in names if known[name] is not chosen[0]))
+        by_name = {variant.name: variant for variant in ablations}
+        for name in options.only:
+            if name not in by_name:
+                raise ValueError(f"--only: {unknown('ablation', name, by_name)}")
+        ablations = [by_name[name] for name in options.only]
     out = options.out or Path("runs") / f"ablate-{options.task.replace(':', '.')}"
-    study = Study(rules, chosen, options.seeds, out)
-    return hold(study, options, lambda summary: summary.ablation(), lambda summary: summary.scores)
+    study = Study(config, (base, *ablations), options.seeds, out)
+    return run_study(study, options, lambda summary: summary.ablation(), lambda summary: summary.scores)

@@ -1,4 +1,4 @@
-"""s7 data: gets the data of a task, and checks them.
+"""Download, check or simulate the data of a task.
 
 `fetch` downloads the official files, going on where it was stopped; `check` reads all of a task's data and says what is
 in them, or what is wrong; `make` walks a robot in MuJoCo, for people without the original rollouts of walker2d.
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 SUMMARIES = {
-    "fetch": "download a task's official files; run it again to go on after an interruption",
-    "check": "read a task's data and say what is in them, or what is wrong with them",
-    "make": "simulate data that take long and are not simulated on the way: walker2d",
+    "fetch": "Download a task's official files. Repeat the command to resume an interrupted download.",
+    "check": "Read a task's data and describe them, or report what is wrong.",
+    "make": "Simulate the data of walker2d, for use without the original rollouts.",
 }
 SPLITS = ("train", "valid", "test")
 # Of more classes than this, only how many samples they have at least and at most is shown.

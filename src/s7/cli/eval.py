@@ -1,4 +1,4 @@
-"""s7 eval: measures a trained model on a split of its task's data."""
+"""Evaluate a trained model on a split of its task's data."""
 
 import argparse
 import json

@@ -1,55 +1,110 @@
-"""`s7`: the commands. JAX is imported only by those that compute, and only once they start."""
+"""The entry point of the command line: finds the commands, parses the arguments and reports errors in one line."""
 
 import argparse
+import os
+import pkgutil
 import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
-COMMANDS = ("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench")
+import s7.cli
+from s7.cli.options import add_json
+from s7.settings import unknown
+from s7.version import __version__
+
+# The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
+ORDER = ("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench")
+# These modules serve the commands. They are not imported here because they import JAX.
+NOT_COMMANDS = ("main", "screen", "trials")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """An argument parser without abbreviations, whose errors are one line."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs, allow_abbrev=False)
+        # The parser of the innermost subcommand wins, so that errors can name its options.
+        self.set_defaults(parser=self)
 
     def error(self, message: str) -> NoReturn:
-        """On stderr, with status 2."""
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists what there is\n")
+        """Print the message on stderr and exit with status 2."""
+        hint = "" if message.endswith("?") else f"; see {self.prog} --help"
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}{hint}\n")
+
+    def reject(self, arguments: Sequence[str]) -> NoReturn:
+        """Report arguments that no option takes, with the option that was probably meant."""
+        options = [option for action in self._actions for option in action.option_strings]
+        name = next((word.partition("=")[0] for word in arguments if word.startswith("-")), None)
+        if name is None:
+            self.error(f"unexpected argument {arguments[0]!r}")
+        completions = [option for option in options if option.startswith(name)]
+        if len(name) > 2 and len(completions) == 1:
+            self.error(f"no option {name!r}; did you mean {completions[0]!r}?")
+        self.error(unknown("option", name, options))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns the exit status: 0, 2 after an error (one line on stderr), 130 if interrupted."""
-    parser = Parser(
-        prog="s7", description="Selective state-space models for long, irregular and event-driven sequences."
-    )
-    parser.add_argument("--version", action="store_true", help="print the version and stop")
-    commands = parser.add_subparsers(metavar="command", dest="command")
-    modules = {name: import_module(f"s7.cli.{name}") for name in COMMANDS}
-    for name, module in modules.items():
-        summary = (module.__doc__ or "").splitlines()[0].partition(": ")[2]
-        sub = commands.add_parser(name, help=summary, description=summary)
-        module.add_arguments(sub)
-        sub.add_argument("--json", action="store_true", help="write JSON lines for machines")
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    options = parser.parse_args(words)
+    """Run a command.
+
+    Returns:
+        The exit status: 0, 2 after an error (one line on stderr), 130 if interrupted, or the command's own.
+    """
+    modules = command_modules()
+    try:
+        options = _parse(modules, sys.argv[1:] if arguments is None else list(arguments))
+    except SystemExit as stop:  # after --help, --version or an error, which are printed by then
+        return int(stop.code or 0)
+    return _run(modules[options.command], options)
+
+
+def command_modules() -> dict[str, ModuleType]:
+    """All commands by name, in the order of the help."""
+    names = {module.name for module in pkgutil.iter_modules(s7.cli.__path__)} - set(NOT_COMMANDS)
+    order = [*(name for name in ORDER if name in names), *sorted(names - set(ORDER))]
+    modules = {name: import_module(f"s7.cli.{name}") for name in order}
+    return {name: module for name, module in modules.items() if hasattr(module, "run")}
+
+
+def _parse(modules: dict[str, ModuleType], words: list[str]) -> argparse.Namespace:
+    """The options, with the names of those that were given and the whole command line."""
+    parser = _parser(modules)
+    if not words:
+        parser.print_help()
+        parser.exit()
+    if not words[0].startswith("-") and words[0] not in modules:
+        parser.error(unknown("command", words[0], modules))
+    options, rest = parser.parse_known_args(words)
+    if rest:
+        options.parser.reject(rest)
     options.given = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
     options.line = shlex.join(["s7", *words])
-    if options.version:
-        from s7.version import __version__
-
-        print(f"s7 {__version__}")
-        return 0
-    if options.command is None:
-        parser.print_help()
-        return 0
-    return _run(modules[options.command].run, options)
+    return options
 
 
-def _run(command, options) -> int:
-    # What a user can mend is one line; anything else is a fault of ours and shows where it is.
+def _parser(modules: dict[str, ModuleType]) -> Parser:
+    about = "Train, evaluate and compare selective state-space models for long, irregular and event-driven sequences."
+    parser = Parser(prog="s7", description=about)
+    parser.add_argument("--version", action="version", version=f"s7 {__version__}", help="print the version and exit")
+    commands = parser.add_subparsers(metavar="command", dest="command", required=True)
+    for name, module in modules.items():
+        summary, _, details = (module.__doc__ or "").strip().partition("\n")
+        command = commands.add_parser(name, help=summary, description=summary, epilog=details.strip())
+        module.add_arguments(command)
+        add_json(command)
+    return parser
+
+
+def _run(module: ModuleType, options: argparse.Namespace) -> int:
+    # Errors that the user can correct are one line. Anything else is a bug and shows its traceback.
     try:
-        return command(options) or 0
+        return module.run(options) or 0
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has left. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, OSError, ArithmeticError, ModuleNotFoundError) as error:
         print(f"s7 {options.command}: {_one_line(error)}", file=sys.stderr)
         return 2
@@ -60,9 +115,8 @@ def _run(command, options) -> int:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        named = f"{error.filename}: " if error.filename else ""
-        return f"{named}{error.strerror}"
-    return " ".join(str(error).split())
+        return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""s7 models: what --model takes, with where each comes from."""
+"""List the model architectures that --model accepts."""
 
 import argparse
 import json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+    """Add no options: --json is added to every command."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints a line for each."""
+    """Print one line per architecture."""
     from s7.baselines import ARCHITECTURES
 
     if options.json:
         for name, model in ARCHITECTURES.items():
             print(json.dumps({"model": name, "summary": model.summary, "source": model.source, "set": model.model}))
         return
-    wide = max(map(len, ARCHITECTURES))
+    width = max(map(len, ARCHITECTURES))
     for name, model in ARCHITECTURES.items():
-        print(f"{name:<{wide}}  {model.summary} ({model.source})")
+        print(f"{name:<{width}}  {model.summary} ({model.source})")

@@ -1,4 +1,4 @@
-"""s7 report: an HTML page with curves, predictions, spectra."""
+"""Write an HTML report of one or more runs: learning curves, predictions and spectra."""
 
 import argparse
 import json
@@ -6,13 +6,15 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
-    parser.add_argument("--out", type=Path, help="the page (default: report.html in the first run's folder)")
+    """Add the command's options."""
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument(
+        "--out", type=Path, metavar="PAGE", help="output file (default: report.html in the first run folder)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Writes the page and says where it is."""
+    """Write the report and print its path."""
     from s7.report import write
 
     path = write(options.runs, options.out or options.runs[0] / "report.html")

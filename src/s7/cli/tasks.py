@@ -1,17 +1,18 @@
-"""s7 tasks: what can be trained, what data each needs, whether they are here."""
+"""List the available tasks and show whether their data are installed."""
 
 import argparse
 import json
-from pathlib import Path
+
+from s7.cli.options import add_data
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
+    """Add the command's options."""
+    add_data(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """A line for each task."""
+    """Print the state of each task's data."""
     from s7.data.folder import DataFolder
     from s7.tasks import TASKS
 

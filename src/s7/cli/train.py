@@ -1,4 +1,4 @@
-"""s7 train: trains a model on a task and tests it.
+"""Train a model on a task and evaluate it on the test set.
 
 The run's folder keeps all of it; a run that was stopped, by whatever it was, goes on with --resume.
 """

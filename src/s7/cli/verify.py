@@ -1,32 +1,45 @@
-"""s7 verify: the paper's theorems, tested numerically on the code, with a page of pictures."""
+"""Check the paper's theorems numerically and write a page with figures."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
 
+from s7.cli.options import seed
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
-    names = "stability, gradients, weight-ratio, approximation"
-    parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help=f"of {names} (default: all)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random models and inputs (default 0)")
-    told = "the page: HTML, or Markdown if the name ends in .md (default verify.html)"
-    parser.add_argument("--out", type=Path, default=Path("verify.html"), metavar="PAGE", help=told)
+    """Add the command's options."""
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        default=[],
+        help="checks to run: stability, gradients, weight-ratio, approximation (default: all)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="seed of the random models and inputs (default 0)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("verify.html"),
+        metavar="PAGE",
+        help="output file: HTML, or Markdown if the name ends in .md (default verify.html)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Says of every point whether it holds, then writes the page; the status is 1 if one fails."""
+    """Print whether each claim holds and write the page; returns 1 if a claim fails."""
     from s7.theory import record, verify
 
-    checking = verify(options.only, options.seed, lambda name: print(f"checking {name}", file=sys.stderr, flush=True))
-    # Before the minute that the checks take.
-    if options.seed < 0:
-        raise ValueError(f"--seed {options.seed}: must not be negative")
+    def announce(name: str) -> None:
+        print(f"checking {name}", file=sys.stderr, flush=True)
+
+    # Everything that can be rejected is rejected before the checks, which take a minute.
+    checking = verify(options.only, options.seed, announce)
     if options.out.is_dir():
-        raise ValueError(
-            f"--out {options.out}: a folder; give the name of a file, such as {options.out / 'verify.html'}"
-        )
+        raise ValueError(f"--out {options.out}: is a folder; give a file, such as {options.out / 'verify.html'}")
     try:
         from s7.theory.page import headline, write
     except ModuleNotFoundError as error:

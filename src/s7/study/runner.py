@@ -41,7 +41,7 @@ class Runner:
 
     def __post_init__(self):
         if self.jobs < 1:
-            raise ValueError(f"--jobs {self.jobs}: must be at least 1")
+            raise ValueError(f"jobs={self.jobs}: must be at least 1")
         self._shares = _shares(self.jobs)
         self._stopped = threading.Event()
         self._processes: set[subprocess.Popen] = set()
@@ -116,7 +116,7 @@ def _shares(jobs: int) -> list[list[int]]:
         return [[] for _ in range(jobs)]
     cores = sorted(os.sched_getaffinity(0))
     if jobs > len(cores):
-        raise ValueError(f"--jobs {jobs}: there are {len(cores)} cores; a run needs one of its own")
+        raise ValueError(f"jobs={jobs}: only {len(cores)} cores are available, and every run needs its own")
     return [cores[n::jobs] for n in range(jobs)]
 
 

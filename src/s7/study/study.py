@@ -59,13 +59,13 @@ class Study:
 
     def __post_init__(self):
         if self.seeds < 1:
-            raise ValueError(f"--seeds {self.seeds}: there must be at least one")
+            raise ValueError(f"seeds={self.seeds}: must be at least 1")
         if self.rules.minutes is not None and not self.rules.minutes > 0:
-            raise ValueError(f"--minutes {self.rules.minutes:g}: must be more than none")
+            raise ValueError(f"minutes={self.rules.minutes:g}: must be positive")
         names = [variant.name for variant in self.variants]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name} takes part twice; name each model once")
+                raise ValueError(f"{name} is listed twice; list each model once")
 
     def job(self, variant: Variant, seed: int) -> Job:
         """What a run is to do."""
@@ -95,7 +95,7 @@ class Study:
             for name, value in mine.items():
                 if theirs.get(name) != value:
                     was = f"{name} {_shown(theirs.get(name))}, not {_shown(value)}"
-                    raise ValueError(f"{self.out}: its runs were made with {was}; choose another folder (--out)")
+                    raise ValueError(f"{self.out}: its runs were made with {was}; choose another folder")
         else:
             write_atomically(plan, json.dumps(mine, indent=1).encode())
 
@@ -123,7 +123,7 @@ def _read(plan: Path) -> dict[str, Any]:
     except (ValueError, UnicodeDecodeError):
         rules = None
     if not isinstance(rules, dict):
-        raise ValueError(f"{plan}: not a plan of s7 compare; choose another folder (--out)")
+        raise ValueError(f"{plan}: not a plan of s7 compare; choose another folder")
     return rules
 
 

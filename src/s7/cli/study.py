@@ -1,0 +1,101 @@
+"""What `s7 compare` and `s7 ablate` share: their options, and running a study."""
+
+import argparse
+import json
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from s7.cli.options import count, duration
+from s7.cli.train import add_job
+
+if TYPE_CHECKING:  # they import JAX
+    from s7.study import Study, Summary
+    from s7.study.study import StudyConfig
+    from s7.study.summary import Score
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that run several trials."""
+    parser.add_argument(
+        "--seeds", type=count, default=3, metavar="N", help="runs per variant, with seeds 0 to N-1 (default 3)"
+    )
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--epochs", type=count, metavar="N", help="train every run for N epochs (default: the preset's number)"
+    )
+    budget.add_argument("--minutes", type=duration, metavar="M", help="train every run for about M minutes")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the runs (default: below runs/)")
+    parser.add_argument(
+        "--jobs", type=count, default=1, metavar="N", help="parallel runs, which share the cores equally (default 1)"
+    )
+    add_job(parser)
+
+
+def study_config(options: argparse.Namespace) -> "StudyConfig":
+    """The configuration that all trials share."""
+    from s7.study.study import StudyConfig
+
+    settings = [*options.set] + ([f"train.epochs={options.epochs}"] if options.epochs is not None else [])
+    return StudyConfig(
+        options.task,
+        preset=options.preset,
+        protocol=options.protocol,
+        minutes=options.minutes,
+        set=tuple(settings),
+        test=not options.no_test,
+    )
+
+
+def run_study(
+    study: "Study",
+    options: argparse.Namespace,
+    to_text: "Callable[[Summary], str]",
+    in_order: "Callable[[Summary], Sequence[Score]]",
+) -> int:
+    """Run the trials, print the summary and write comparison.json and report.html.
+
+    Args:
+        to_text: Formats the summary for the terminal.
+        in_order: The order of the variants in the report.
+
+    Returns:
+        1 if a trial failed, otherwise 0.
+    """
+    from s7.cli.trials import listener_for
+    from s7.data.folder import DataFolder
+    from s7.report import write
+    from s7.storage import write_atomically
+    from s7.study import Summary
+    from s7.study.runner import Runner
+
+    study.check()
+    missing = study.job(study.variants[0], 0).data().missing(DataFolder(options.data))
+    if missing:
+        raise FileNotFoundError(f"{options.task}: {missing}")
+    listener = listener_for(options.json)
+    runner = Runner(study, options.data, options.jobs, listener)
+    study.open()
+    # SIGTERM is handled like Ctrl-C: the trials save their state and exit.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        failures = runner.run()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; repeat the command to resume the runs in {study.out}") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    summary = Summary.of(study, failures)
+    write_atomically(study.out / "comparison.json", json.dumps(summary.record(), indent=1).encode())
+    print(json.dumps(summary.record()) if options.json else f"\n{to_text(summary)}")
+    names = [score.name for score in in_order(summary)]
+    trials = sorted(study.trials(), key=lambda trial: names.index(trial.variant.name))
+    begun = [trial.folder.path for trial in trials if trial.folder.is_begun]
+    try:
+        page = write(begun, study.out / "report.html") if begun else None
+    except ValueError as error:  # matplotlib is optional
+        listener.say(f"no report: {error}")
+    else:
+        if page is not None:
+            listener.say(f"report: {page}")
+    return 1 if failures else 0
