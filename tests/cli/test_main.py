@@ -129,8 +129,7 @@ def failing(monkeypatch):
             raise error
 
         module = ModuleType("s7.cli.tasks", "Raise an error.")
-        module.add_arguments = lambda parser: None
-        module.run = run
+        vars(module).update(add_arguments=lambda parser: None, run=run)
         monkeypatch.setattr(cli, "command_modules", lambda: {"tasks": module})
 
     return install

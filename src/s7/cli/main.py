@@ -24,8 +24,8 @@ NOT_COMMANDS = ("main", "screen", "trials")
 class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, whose errors are one line."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs, allow_abbrev=False)
+    def __init__(self, **settings: Any):
+        super().__init__(**(settings | {"allow_abbrev": False}))
         # The parser of the innermost subcommand wins, so that errors can name its options.
         self.set_defaults(parser=self)
 
