@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from s7.block import Block, BlockConfig
     from s7.checks import checked
     from s7.config import ModelConfig, Stage
-    from s7.data import Samples, pack
+    from s7.data import Samples, gaps, pack
     from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
@@ -28,7 +28,7 @@ _PUBLIC = {
     "s7.block": ("Block", "BlockConfig"),
     "s7.checks": ("checked",),
     "s7.config": ("ModelConfig", "Stage"),
-    "s7.data": ("Samples", "pack"),
+    "s7.data": ("Samples", "gaps", "pack"),
     "s7.encoders": ("DenseEncoder", "EventEncoder", "ImageEncoder", "LinearEncoder", "TokenEncoder"),
     "s7.tokens": ("detokenize", "tokenize"),
     "s7.files": ("load", "load_state", "save", "save_state"),
@@ -89,6 +89,7 @@ __all__ = [
     "backends",
     "checked",
     "detokenize",
+    "gaps",
     "load",
     "load_state",
     "pack",

@@ -25,7 +25,7 @@ def make(lengths, *, per_step=False, counted=False):
     return Samples.of(
         events,
         events if per_step else np.arange(len(lengths)),
-        [0.5 + row for row in events],
+        [0.5 + row[::-1] for row in events],
         [row % 3 == 0 for row in events] if counted else None,
         per_step=per_step,
     )

@@ -1,4 +1,4 @@
-"""Samples: arrays and lists come out as they went in, and what cannot be trained on is named with its place."""
+"""Samples: arrays and lists are stored unchanged, and bad data are rejected with their position."""
 
 from itertools import pairwise
 
@@ -19,6 +19,11 @@ def ragged(sizes, *shape):
     return [numbers[start:end] for start, end in pairwise(ends)]
 
 
+def falling(sizes):
+    """Gaps of these lengths, no number twice; increasing ones would be taken for times."""
+    return [row[::-1].astype(float) for row in ragged(sizes)]
+
+
 def test_arrays_are_taken_as_they_are():
     inputs = np.arange(24.0).reshape(3, 4, 2)
     samples = Samples.of(inputs, np.array([0, 1, 0]), np.ones((3, 4)))
@@ -34,8 +39,8 @@ def test_arrays_are_taken_as_they_are():
 
 @given(lengths)
 def test_lists_are_laid_end_to_end(sizes):
-    inputs, gaps, targets = ragged(sizes, 2), ragged(sizes), ragged(sizes, 1)
-    counts = [row == row[0] for row in gaps]
+    inputs, gaps, targets = ragged(sizes, 2), falling(sizes), ragged(sizes, 1)
+    counts = [row == row.max() for row in gaps]
     samples = Samples.of(inputs, targets, gaps, counts)
     assert samples.lengths.tolist() == sizes
     assert samples.even == (len(set(sizes)) == 1)
@@ -86,11 +91,15 @@ def altered(what, sequence, event, value):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (altered("inputs", 1, 2, np.nan), r"inputs of sequence 1, event 2 is not finite \(nan\)"),
-        (altered("inputs", 0, 0, np.inf), r"inputs of sequence 0, event 0 is not finite \(inf\)"),
-        (altered("targets", 1, 3, np.nan), r"targets of sequence 1, event 3 is not finite \(nan\)"),
+        (
+            altered("inputs", 1, 2, np.nan),
+            r"inputs of sequence 1, event 2, feature 0 is not finite \(nan\); missing values are not",
+        ),
+        (altered("inputs", 0, 0, np.inf), r"inputs of sequence 0, event 0, feature 0 is not finite \(inf\)"),
+        (altered("targets", 1, 3, np.nan), r"targets of sequence 1, event 3, feature 0 is not finite \(nan\)"),
         (altered("dt", 2, 1, np.nan), r"dt of sequence 2, event 1 is not finite \(nan\)"),
-        (altered("dt", 1, 0, -2), r"dt of sequence 1, event 0 is negative: .* in the order of time \(-2.0\)"),
+        (altered("dt", 1, 0, -2), r"dt of sequence 1, event 0 is negative \(-2.0\); sort the events by time"),
+        (data(targets=["a", None, "b"]), "target 1 is None, expected a string"),
         (data(targets=[0.5, np.nan, 1.5]), r"targets of sequence 1 is not finite \(nan\)"),
         (data(inputs=[]), "there are no sequences"),
         (data(inputs=np.zeros(3)), "inputs are single numbers, expected sequences"),
@@ -135,6 +144,29 @@ def test_a_label_that_cannot_be_is_named(targets, message):
         samples.require_labels(4)
 
 
+def test_times_are_not_taken_for_gaps():
+    moments = np.arange(20).astype("datetime64[s]").reshape(2, 10)
+    for dt, message in (
+        (moments, "datetimes or timedeltas, expected numbers; use dt=s7.gaps"),
+        (moments - moments[0, 0], "datetimes or timedeltas"),
+        ([list(row.astype(object)) for row in moments], "datetimes or timedeltas"),
+        ([["1", "2"]] * 2, "dt holds <U1, expected numbers"),
+    ):
+        with pytest.raises(TypeError, match=f"^train: dt.*{message}|^train: {message}"):
+            Samples.of(np.zeros((2, np.shape(dt)[1], 1)), [0, 1], dt, name="train")
+    with pytest.raises(
+        ValueError, match=r"^train: dt increases .* starts with 1700000000, 1700000001, 1700000002\), so"
+    ):
+        Samples.of(np.zeros((2, 10, 1)), [0, 1], 1.7e9 + np.arange(20.0).reshape(2, 10), name="train")
+
+
+def test_the_mean_gap_leaves_out_first_events():
+    samples = Samples.of([np.zeros((3, 1)), np.zeros((1, 1))], [0, 1], [[9.0, 2.0, 1.0], [9.0]])
+    assert samples.mean_gap == 1.5
+    assert Samples.of([np.zeros((3, 1))], [0]).mean_gap is None
+    assert Samples.of([np.zeros((1, 1))], [0], [[4.0]]).mean_gap is None
+
+
 def test_labels_of_all_classes_are_taken():
     Samples.of(np.zeros((4, 2, 1)), np.arange(4, dtype=np.uint8)).require_labels(4)
 
@@ -143,7 +175,7 @@ def test_labels_of_all_classes_are_taken():
 def test_taking_is_slicing(sizes, draw, per_step):
     chosen = draw.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=6))
     targets = ragged(sizes, 1) if per_step else np.arange(len(sizes))
-    parts = {"inputs": ragged(sizes, 2), "dt": ragged(sizes), "counts": [q >= 0 for q in ragged(sizes)]}
+    parts = {"inputs": ragged(sizes, 2), "dt": falling(sizes), "counts": [q >= 0 for q in ragged(sizes)]}
     samples = Samples.of(targets=targets, per_step=per_step, name="train", **parts)
     taken = samples.take(chosen)
     assert taken.name == "train"

@@ -1,4 +1,4 @@
-"""Sequences with their targets, laid end to end: what training, validation and testing read."""
+"""Samples: a data set of sequences with targets, stored one after another in flat arrays."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,14 +9,24 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from s7.data.gaps import require_gaps
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Sequences one after another; sequence n is inputs[offsets[n] : offsets[n + 1]].
+    """Sequences stored one after another; sequence n is inputs[offsets[n] : offsets[n + 1]].
 
-    Targets are one per sequence, or, where `per_step`, one per event. `dt` is the gap before each event, None in
-    regular time. `counts` says which events count in loss and metric, None: all. With `documents=2` a sample is two
-    sequences, one after the other, with one target. `Samples.of` makes them from arrays or lists and checks them.
+    `Samples.of` builds them from arrays or lists, `Samples.from_frame` from a pandas frame. Both check the data.
+
+    Args:
+        inputs: The events of all sequences, (E, ...).
+        targets: One target per sequence, or per event if `per_step`.
+        offsets: Where each sequence starts, and the number of events.
+        dt: The time gap before each event, or None for regular time.
+        counts: Which events count in the loss and the metrics, or None for all.
+        per_step: Whether there is one target per event.
+        name: The name of the data set in error messages.
+        documents: The number of consecutive sequences that form one sample: 2 for pairs of documents.
     """
 
     inputs: Shaped[np.ndarray, "E ..."]
@@ -40,40 +50,47 @@ class Samples:
         name: str = "data",
         documents: int = 1,
     ) -> "Samples":
-        """From arrays (N, L, ...) or lists of N arrays (L_n, ...), for each of the four.
+        """Builds samples from arrays (N, L, ...) or from lists of N arrays or data frames (L_n, ...).
 
-        Whether targets are per step is seen from their shapes, or said. Pairs of documents are 2 N sequences with N
-        targets. Anything that cannot be trained on, a NaN or
-        an empty sequence or time that runs backwards, is an error that names where it is.
+        Args:
+            inputs: N sequences of events.
+            targets: N targets or, per step, N sequences of targets. Numbers, bools or strings.
+            dt: N sequences of time gaps, or None for regular time. `s7.gaps` computes gaps from times.
+            counts: N sequences of bools: which events count in the loss and the metrics.
+            per_step: Whether there is one target per event. By default the shapes decide.
+            name: The name of the data set in error messages.
+            documents: With 2, inputs are 2 N sequences: pairs of documents with one target each.
+
+        Raises:
+            ValueError: A sequence is empty, a value is not finite, a gap is negative, or `dt` holds times instead of
+                gaps. The message names the sequence and the event.
         """
-        if len(inputs) == 0:
-            raise ValueError(f"{name}: there are no sequences")
-        if np.ndim(inputs[0]) == 0:
-            raise ValueError(
-                f"{name}: inputs are single numbers, expected sequences: (N, L, ...) or a list of (L, ...)"
-            )
+        inputs = _sequences(inputs, name)
         sizes = np.array([len(sequence) for sequence in inputs])
         if not sizes.all():
             raise ValueError(f"{name}: sequence {int(np.argmin(sizes))} is empty; leave it out")
+        targets = _listed(targets)
         if len(targets) * documents != len(inputs):
             each = f", {documents} documents each" if documents > 1 else ""
             raise ValueError(f"{name}: {len(inputs)} sequences but {len(targets)} targets{each}")
         if documents > 1:
             per_step = False
         if per_step is None and len({np.shape(target) for target in targets}) > 1:
-            per_step = True  # what differs in length can be nothing else
+            per_step = True  # targets of different lengths cannot be one per sequence
         elif per_step is None:
             per_step = all(np.shape(target)[:1] == (size,) for target, size in zip(targets, sizes, strict=True))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        answers = _laid_out(targets, sizes, f"{name}: targets") if per_step else np.asarray(targets)
-        if answers.dtype.kind == "f" and answers.ndim == 1:
-            answers = answers[:, None]  # a target of one number
+        gaps = None if dt is None else _end_to_end(dt, sizes, f"{name}: dt")
+        if gaps is not None:
+            require_gaps(gaps, offsets, name)
+            with np.errstate(over="ignore"):
+                gaps = gaps.astype(np.float32)
         made = cls(
-            _laid_out(inputs, sizes, f"{name}: inputs"),
-            answers,
+            _end_to_end(inputs, sizes, f"{name}: inputs"),
+            _targets(_end_to_end(targets, sizes, f"{name}: targets") if per_step else np.asarray(targets), name),
             offsets,
-            None if dt is None else _laid_out(dt, sizes, f"{name}: dt").astype(np.float32),
-            None if counts is None else _laid_out(counts, sizes, f"{name}: counts").astype(bool),
+            gaps,
+            None if counts is None else _end_to_end(counts, sizes, f"{name}: counts").astype(bool),
             per_step,
             name,
             documents,
@@ -81,16 +98,47 @@ class Samples:
         made.check()
         return made
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        group: str,
+        target: str | Sequence[str],
+        time: str | None = None,
+        features: Sequence[str] | None = None,
+        unit: str = "s",
+        per_step: bool | None = None,
+        name: str = "data",
+    ) -> "Samples":
+        """Builds samples from a pandas frame with one row per event.
+
+        Args:
+            frame: The events. Rows of one sequence need not be adjacent.
+            group: The column that identifies the sequence. Sequences keep the order in which they first appear.
+            target: The column with the target, or several columns.
+            time: The column with the time of the event: numbers, datetimes or timedeltas. Events are sorted by time
+                within their sequence. None: regular time, in the order of the rows.
+            features: The columns that the model reads. By default all columns that are not named otherwise.
+            unit: The unit of gaps between datetimes or timedeltas, as in `s7.gaps`.
+            per_step: Whether there is one target per event. By default there is if a target varies in a sequence.
+            name: The name of the data set in error messages.
+        """
+        from s7.data.frames import samples_from_frame
+
+        columns = [target] if isinstance(target, str) else list(target)
+        return samples_from_frame(frame, group, columns, time, features, unit, per_step, name)
+
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.documents
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """Events of each sequence; of the longer document."""
+        """The number of events of each sample; for pairs, of the longer document."""
         return np.diff(self.offsets).reshape(len(self), self.documents).max(1)
 
     def spans(self, chosen: Int[np.ndarray, " M"]) -> tuple[Int[np.ndarray, "M *D"], Int[np.ndarray, "M *D"]]:
-        """Where the chosen samples start and how long they are; for pairs, of each document."""
+        """Returns where the chosen samples start and how long they are; for pairs, of each document."""
         sequences = chosen if self.documents == 1 else chosen[:, None] * self.documents + np.arange(self.documents)
         return self.offsets[sequences], self.offsets[sequences + 1] - self.offsets[sequences]
 
@@ -101,11 +149,20 @@ class Samples:
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """The shape of what comes in at one event."""
+        """The shape of one event."""
         return self.inputs.shape[1:]
 
+    @property
+    def mean_gap(self) -> float | None:
+        """The mean gap over events that are not the first of their sequence; None without gaps."""
+        if self.dt is None:
+            return None
+        later = np.ones(len(self.dt), bool)
+        later[self.offsets[:-1]] = False
+        return float(self.dt[later].mean(dtype=np.float64)) if later.any() else None
+
     def take(self, chosen: Sequence[int] | Int[np.ndarray, " M"], name: str | None = None) -> "Samples":
-        """The chosen sequences, in that order."""
+        """Returns the chosen samples, in that order."""
         chosen = np.asarray(chosen, int)
         starts, sizes = (q.ravel() for q in self.spans(chosen))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -122,12 +179,15 @@ class Samples:
         )
 
     def check(self) -> None:
-        """Raises an error that names the first number that cannot be trained on."""
+        """Raises an error that names the first value that a model cannot be trained on."""
+        if self.inputs.dtype.kind not in "iufb":
+            raise TypeError(f"{self.name}: inputs hold {self.inputs.dtype}, expected numbers")
         for what, array in (("inputs", self.inputs), ("targets", self.targets), ("dt", self.dt)):
             if array is not None and array.dtype.kind == "f":
-                self._refuse(~np.isfinite(array), what, array, "is not finite")
+                hint = "; missing values are not supported: impute them or drop the event" if what == "inputs" else ""
+                self.refuse(~np.isfinite(array), what, array, "not finite", hint)
         if self.dt is not None:
-            self._refuse(self.dt < 0, "dt", self.dt, "is negative: events must be in the order of time")
+            self.refuse(self.dt < 0, "dt", self.dt, "negative", "; sort the events by time, or use s7.gaps(times)")
         if self.counts is not None and not self.counts.any():
             raise ValueError(f"{self.name}: no event counts")
 
@@ -136,10 +196,10 @@ class Samples:
         if self.targets.dtype.kind not in "iu":
             raise ValueError(f"{self.name}: labels must be whole numbers, not {self.targets.dtype}")
         bad = (self.targets < 0) | (self.targets >= classes)
-        self._refuse(bad, "label", self.targets, f"is outside of 0 to {classes - 1}")
+        self.refuse(bad, "label", self.targets, f"outside of 0 to {classes - 1}")
 
     def digest(self) -> str:
-        """The SHA-256 of all that is in here."""
+        """Returns the SHA-256 of all arrays."""
         digest = hashlib.sha256()
         for array in (self.inputs, self.targets, self.offsets, self.dt, self.counts):
             if array is not None:
@@ -147,20 +207,65 @@ class Samples:
                 digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
-    def _refuse(self, bad: np.ndarray, what: str, array: np.ndarray, why: str) -> None:
+    def refuse(self, bad: Bool[np.ndarray, "..."], what: str, array: np.ndarray, why: str, hint: str = "") -> None:
+        """Raises an error that names the position of the first bad value of `array`, if there is one."""
         if not bad.any():
             return
         at = np.argwhere(bad)[0]
-        value = array[tuple(at)]
-        if what in ("inputs", "dt") or self.per_step:
+        if what in ("inputs", "token", "dt") or self.per_step:
             sequence = int(np.searchsorted(self.offsets, at[0], side="right") - 1)
             place = f"sequence {sequence}, event {at[0] - self.offsets[sequence]}"
         else:
             place = f"sequence {at[0]}"
-        raise ValueError(f"{self.name}: {what} of {place} {why} ({value})")
+        if bad.ndim > 1 and bad.shape[1:] != (1,):
+            place += f", feature {at[1] if len(at) == 2 else tuple(at[1:].tolist())}"
+        raise ValueError(f"{self.name}: {what} of {place} is {why} ({array[tuple(at)]}){hint}")
 
 
-def _laid_out(sequences: Any, sizes: Int[np.ndarray, " N"], what: str) -> np.ndarray:
+def _sequences(inputs: Any, name: str) -> Any:
+    """The inputs as an array or a list of sequences."""
+    if hasattr(inputs, "columns"):
+        raise TypeError(f"{name}: inputs are one data frame, expected a list of them; see s7.Samples.from_frame")
+    if not isinstance(inputs, np.ndarray):
+        inputs = list(inputs)
+    if len(inputs) == 0:
+        raise ValueError(f"{name}: there are no sequences")
+    if np.ndim(inputs[0]) == 0:
+        raise ValueError(f"{name}: inputs are single numbers, expected sequences: (N, L, ...) or a list of (L, ...)")
+    return inputs
+
+
+def _listed(targets: Any) -> Any:
+    """Targets of any kind as an array or a list."""
+    if hasattr(targets, "to_numpy"):
+        return targets.to_numpy()
+    if isinstance(targets, np.ndarray):
+        return targets
+    targets = list(targets)
+    # NumPy would turn what stands among strings into strings, missing values too.
+    return np.array(targets, object) if any(isinstance(target, str) for target in targets) else targets
+
+
+def _targets(targets: Shaped[np.ndarray, "..."], name: str) -> Shaped[np.ndarray, "..."]:
+    """Targets as numbers, bools or strings; a single number becomes an array of one."""
+    if targets.dtype == object:
+        values = targets.ravel().tolist()
+        kind = str if isinstance(values[0], str) else (bool, int, float, np.number, np.bool_)
+        for n, value in enumerate(values):
+            if not isinstance(value, kind) or value != value:
+                expected = "a string" if kind is str else "a number or a string"
+                raise ValueError(f"{name}: target {n} is {value!r}, expected {expected}")
+        targets = np.array(values).reshape(targets.shape)
+    elif targets.dtype.kind == "T":
+        targets = targets.astype(str)
+    if targets.dtype.kind not in "iufbU":
+        raise TypeError(f"{name}: targets hold {targets.dtype}, expected numbers, bools or strings")
+    if targets.dtype.kind == "f" and targets.ndim == 1:
+        return targets[:, None]
+    return targets
+
+
+def _end_to_end(sequences: Any, sizes: Int[np.ndarray, " N"], what: str) -> np.ndarray:
     """One array of all events, from an array (N, L, ...) without copying, or from a list of arrays."""
     if isinstance(sequences, np.ndarray) and sequences.dtype != object:
         if sequences.ndim < 2 or sequences.shape[0] != len(sizes) or (sequences.shape[1] != sizes).any():
