@@ -33,7 +33,8 @@ class ModelConfig(BlockConfig):
     `time_unit` is the time that the model counts as 1: gaps are divided by it, so that time constants do not depend on
     whether gaps come in seconds or in milliseconds. None means that it is not known yet, and gaps are used as given;
     training sets it to the mean gap of the training data. `dt` is the gap assumed where a call gives none, in the
-    same unit as the gaps of a call. `classes` names the outputs of a classifier.
+    same unit as the gaps of a call. `classes` are the labels of a classifier, one for
+    each output: strings, bools or whole numbers. A model without classes is a regression.
     """
 
     encoder: Encoder
@@ -44,7 +45,7 @@ class ModelConfig(BlockConfig):
     dt: float | None = None
     gaps: Literal["read", "ignored"] = "read"
     time_unit: float | None = None
-    classes: tuple[str, ...] = ()
+    classes: tuple[str | bool | int, ...] = ()
     dtype: str = "float32"
 
     def __post_init__(self):
@@ -59,7 +60,10 @@ class ModelConfig(BlockConfig):
         if self.time_unit is not None and not 0 < self.time_unit < math.inf:
             raise ValueError(f"time_unit={self.time_unit} must be positive and finite")
         if self.classes and len(self.classes) != self.head.outputs:
-            raise ValueError(f"classes has {len(self.classes)} names, the head has {self.head.outputs} outputs")
+            raise ValueError(f"classes has {len(self.classes)} labels, the head has {self.head.outputs} outputs")
+        for label in self.classes:
+            if not isinstance(label, str | bool | int):
+                raise ValueError(f"classes: {label!r} is not a string, a bool or a whole number")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError(f"classes={self.classes} names a class twice")
 

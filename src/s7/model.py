@@ -112,9 +112,9 @@ class S7Model(eqx.Module):
         """The model with another unit of time, the same parameters and so other time constants in seconds."""
         return self._with_config(replace(self.config, time_unit=unit))
 
-    def with_classes(self, names: Iterable[str]) -> "S7Model":
-        """The model with names for its outputs, which are stored in its file."""
-        return self._with_config(replace(self.config, classes=tuple(map(str, names))))
+    def with_classes(self, labels: Iterable[str | bool | int]) -> "S7Model":
+        """Returns the model as a classifier with these labels, one for each output; they are stored in its file."""
+        return self._with_config(replace(self.config, classes=tuple(labels)))
 
     def _with_config(self, config: ModelConfig) -> "S7Model":
         changed = object.__new__(type(self))

@@ -132,8 +132,8 @@ def _gaps(times: Shaped[np.ndarray, " L"], unit: str, where: str) -> Float[np.nd
         raise ValueError(f"times: {where}event {int(np.argmax(missing))} is missing ({times[np.argmax(missing)]})")
     if times.dtype.kind in "mM":
         # Whole numbers of the array's own unit: nothing is rounded before the differences.
-        ticks = float(np.timedelta64(1, np.datetime_data(times.dtype)[0]) / np.timedelta64(1, "ns"))
-        scale = ticks * np.datetime_data(times.dtype)[1] * SECONDS["ns"] / SECONDS[unit]
+        tick = np.ones((), times.dtype.str.replace("M8", "m8")) / np.timedelta64(1, "ns")
+        scale = float(tick) * SECONDS["ns"] / SECONDS[unit]
         differences = np.diff(times.astype(np.int64)) * scale
     elif times.dtype.kind in "iu":
         differences = np.diff(times.astype(np.int64)).astype(np.float64)
