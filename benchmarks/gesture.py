@@ -109,7 +109,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
 def main() -> None:
     """Prints each figure and keeps them all; with a name, that one, in this process."""
     if len(sys.argv) > 1:
-        from s7.training.machine import description, peak_memory_mb
+        from s7.machine import description, peak_memory_mb
 
         found = FIGURES[sys.argv[1]]()
         print(json.dumps(found | {"peak_memory_mb": round(peak_memory_mb()), "machine": description()}))

@@ -29,8 +29,8 @@ def train(names: list[str], seeds: list[int] | None, data: Path | None) -> None:
     from s7.cli.screen import screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
+    from s7.machine import keep_compiled_code, keep_freed_memory
     from s7.settings import from_assignments
-    from s7.training.machine import keep_compiled_code, keep_freed_memory
 
     keep_freed_memory()
     keep_compiled_code()

@@ -12,7 +12,7 @@ FOLDER = Path("demo")
 # rate is the best of a sweep in factors of two on the validation split; S7's settings are its preset.
 SETTINGS: dict[str, dict[str, Any]] = {
     "s7": {"train": {"epochs": 30}},
-    "lstm": {"model": {"width": 24}, "train": {"epochs": 24, "rate": 0.2}},
+    "lstm": {"model": {"width": 24}, "train": {"epochs": 24, "learning_rate": 0.2}},
 }
 
 
@@ -24,7 +24,7 @@ def run(seed: int, folder: Path) -> None:
     from s7.cli.screen import screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
-    from s7.training.machine import keep_compiled_code, keep_freed_memory
+    from s7.machine import keep_compiled_code, keep_freed_memory
 
     keep_freed_memory()
     keep_compiled_code()

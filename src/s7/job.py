@@ -14,12 +14,13 @@ from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
+from s7.records import RunRecord
+from s7.run_folder import RunFolder
 from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
 from s7.standardization import mean_gap
 from s7.tasks import TASKS, Problem, Task, find_task
 from s7.training import TrainConfig, Watcher
 from s7.training.api import Run, Trained
-from s7.training.folder import RunFolder
 from s7.training.pace import steps_within
 
 SECTIONS = ("data", "model", "train")
@@ -162,7 +163,8 @@ class Job:
                 run = job._prepared(problem, watch or Watcher())
                 run.trainer.steps = compiled
             if not folder.is_begun:
-                folder.write_config(job.config(problem))
+                config = job.config(problem) | {"set": job.changes(problem)}
+                RunRecord(config).write_config(out)
             return run.kept_in(folder, resume=resume)
 
     def _prepared(self, problem: Problem, watch: Watcher) -> Run:

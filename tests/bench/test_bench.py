@@ -16,8 +16,8 @@ from s7.bench.cases import LayerCase
 from s7.bench.memory import peak_in_a_child
 from s7.bench.page import write
 from s7.cli.main import main
+from s7.machine import usable_cores
 from s7.settings import build, table_of
-from s7.training.machine import usable_cores
 
 TINY = LayerCase(2, 6, 4, 3)
 # Each backend, and the straightforward version.

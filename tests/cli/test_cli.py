@@ -13,7 +13,7 @@ import pytest
 from s7.cli.main import main
 from s7.data.folder import DataFolder
 from s7.job import Job
-from s7.training.folder import RunFolder
+from s7.run_folder import RunFolder
 
 SMALL = ("model.width=4", "model.state=3", "model.depth=1", "model.form.rank=2", "data.copies=1", "train.batch_size=16")
 
@@ -225,8 +225,8 @@ def test_models_are_listed(capsys):
 
 def test_a_run_that_goes_on_tells_the_same_changes(finished, data):
     folder = RunFolder(finished[0])
-    job = Job.of(folder.read_config())
-    told = folder.read_result()["set"]
+    job = Job.of(folder.record().config)
+    told = list(folder.record().changes)
     assert job.changes(job.problem(DataFolder(data), print)) == told
     assert {one.partition("=")[0] for one in told} == {
         *("data.copies", "model.width", "model.state", "model.form", "model.stages", "train.epochs", "train.batch_size")
@@ -279,7 +279,7 @@ def test_a_folder_that_is_finished_or_of_another_task_is_refused(finished, data,
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.toml").write_text('format = 99\ntask = "walker2d"\n')
-    assert "another version of s7" in refuse("train", "walker2d", "--out", other, "--resume")
+    assert "run format 99; this version of s7 reads formats 1 and 2" in refuse("train", "walker2d", "--out", other, "--resume")
     assert "not a run's folder" in refuse("eval", tmp_path)
     assert "/sys" in refuse("train", "walker2d", "--data", data, "--out", "/sys/s7-run")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from s7.bench.measures import Row
 from s7.bench.timing import Run, best_of
-from s7.training.machine import processor, usable_cores, versions
+from s7.machine import processor, usable_cores, versions
 
 SIZES = (1024, 2048)
 # Seconds: the threads of NumPy's matrix product wait for more to do, busily, and would slow down what is timed next.

@@ -24,7 +24,7 @@ def peak_in_a_child(case: LayerCase, way: str) -> float:
 def peak(case: LayerCase, way: str) -> float:
     """Megabytes, of this process, which should have done nothing else."""
     from s7.bench.layer import program
-    from s7.training.machine import peak_memory_mb
+    from s7.machine import peak_memory_mb
 
     before = peak_memory_mb()
     gradient = program(way, case, gradient=True)

@@ -17,8 +17,8 @@ from s7.bench.machine import copier, new_copier
 from s7.bench.measures import Row
 from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import best_of
+from s7.machine import usable_cores
 from s7.recurrence import recurrence
-from s7.training.machine import usable_cores
 
 SHAPES = ((8, 4096, 16), (8, 32_768, 16), (1, 131_072, 16), (1, 1_048_576, 16), (64, 4096, 64))
 # Arrays of the size of x that are read or written at the least.

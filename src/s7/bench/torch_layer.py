@@ -18,7 +18,7 @@ from typing import Any
 from s7.bench.cases import LayerCase
 from s7.bench.machine import fits
 from s7.bench.timing import Run
-from s7.training.machine import usable_cores
+from s7.machine import usable_cores
 
 MISSING = "no PyTorch with mambapy or mamba_ssm here: no rows of Mamba's selective scan"
 # Arrays of (batch, L, H, P) that forward and backward hold at once, roughly.

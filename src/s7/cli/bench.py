@@ -109,7 +109,7 @@ Measurement = Callable[[], Iterator[dict[str, Any]]]
 
 def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     from s7.bench import cases, layer, torch_layer
-    from s7.training.machine import keep_compiled_code
+    from s7.machine import keep_compiled_code
 
     if options.shapes and options.quick:
         raise ValueError("--shapes and --quick cannot be combined")
@@ -130,7 +130,7 @@ def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
 
 def _scan(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     from s7.bench import scan
-    from s7.training.machine import keep_compiled_code
+    from s7.machine import keep_compiled_code
 
     keep_compiled_code()
     return lambda: scan.rows(options.shapes or scan.SHAPES, runs=options.runs, say=progress)
@@ -138,7 +138,7 @@ def _scan(options: argparse.Namespace, progress: "_Progress") -> Measurement:
 
 def _train(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     from s7.bench import cases, train
-    from s7.training.machine import keep_freed_memory
+    from s7.machine import keep_freed_memory
 
     tasks, lengths = cases.paper_tasks(options.tasks), options.lengths or (train.LENGTH,)
     # As in `s7 train`, except that compiled code is not cached: compilation is timed.
@@ -148,7 +148,7 @@ def _train(options: argparse.Namespace, progress: "_Progress") -> Measurement:
 
 def _stream(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     from s7.bench import cases, stream
-    from s7.training.machine import keep_compiled_code
+    from s7.machine import keep_compiled_code
 
     tasks = cases.paper_tasks(options.tasks)
     keep_compiled_code()

@@ -18,12 +18,12 @@ def run(options: argparse.Namespace) -> None:
     from s7.data.folder import DataFolder
     from s7.files import load
     from s7.job import Job
+    from s7.machine import keep_compiled_code, keep_freed_memory
+    from s7.run_folder import RunFolder
     from s7.training import evaluate
-    from s7.training.folder import RunFolder
-    from s7.training.machine import keep_compiled_code, keep_freed_memory
 
     folder = RunFolder(options.run_folder)
-    job = Job.of(folder.read_config())
+    job = Job.of(folder.record().config)
     if not folder.best.exists():
         raise FileNotFoundError(f"{folder.best}: not there; no epoch of this run is done (s7 train --resume goes on)")
     keep_freed_memory()

@@ -44,10 +44,10 @@ def run(options: argparse.Namespace) -> int:
     from s7.cli.screen import clock, number, screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
+    from s7.machine import keep_compiled_code, keep_freed_memory
+    from s7.run_folder import RunFolder
     from s7.settings import from_assignments
     from s7.training import Diverged, Interrupted
-    from s7.training.folder import RunFolder
-    from s7.training.machine import keep_compiled_code, keep_freed_memory
 
     settings = from_assignments(options.set)
     if options.minutes is not None and not options.minutes > 0:
@@ -103,7 +103,7 @@ def _resumed(job, folder, options):
     from s7.job import Job
     from s7.settings import merge
 
-    held = Job.of(folder.read_config())
+    held = Job.of(folder.record().config)
     if held.task != job.task:
         raise ValueError(f"{folder.path}: a run of {held.task}, not of {job.task}; choose another folder (--out)")
     for name in ("model", "preset", "protocol", "seed"):

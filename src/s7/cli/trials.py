@@ -79,7 +79,7 @@ def listener_for(as_json: bool) -> Quiet:
 
 
 def _best(trial: Trial) -> str:
-    result = trial.folder.read_result()
+    result = trial.folder.result().to_json()
     split = "test" if result["test"] else "valid"
     return f"{split} {_metrics(result[split])}"
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from s7.machine import cache_folder
 from s7.storage import write_atomically
 
 Arrays = dict[str, np.ndarray]
@@ -26,11 +27,6 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError),
     *(ValueError, TypeError, EOFError, OSError, KeyError, AttributeError),
 )
-
-
-def cache_folder() -> Path:
-    """Where this user's programs keep what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "s7"
 
 
 @dataclass(frozen=True)

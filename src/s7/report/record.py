@@ -1,10 +1,10 @@
 """What it takes to repeat a run: its settings, versions, data and command."""
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from s7.publishing.text import duration
+from s7.records import RunRecord
 from s7.report.markup import Safe, paragraph, section, table, tag
 from s7.report.run import Run
 
@@ -12,9 +12,10 @@ from s7.report.run import Run
 def record(run: Run, name: str, level: int = 2) -> Safe:
     """All settings of a run."""
     parts: list[Safe] = []
-    if "task" in run.config:
+    command = RunRecord.read(run.path).command
+    if command is not None:
         parts.append(paragraph("The command that repeats the run:"))
-        parts.append(tag("pre", tag("code", command(run))))
+        parts.append(tag("pre", tag("code", command)))
     parts.append(table([], list(_circumstances(run).items()), class_="settings"))
     tables = {"": {key: value for key, value in run.config.items() if not isinstance(value, dict)}}
     tables |= {key: value for key, value in run.config.items() if isinstance(value, dict)}
@@ -23,22 +24,6 @@ def record(run: Run, name: str, level: int = 2) -> Safe:
         if rows:
             parts.append(table([], rows, caption=f"[{part}]" if part else "config.toml", class_="settings"))
     return section(name, "Settings", *parts, level=level)
-
-
-def command(run: Run) -> str:
-    """The command line that repeats the run."""
-    kind = run.group
-    words = ["s7", "train", kind.task]
-    model = "" if kind.model == "s7" else kind.model
-    for option, value in (
-        ("--model", model),
-        ("--preset", kind.preset),
-        ("--protocol", kind.protocol),
-        ("--seed", run.seed),
-    ):
-        words += [option, value] if value else []
-    changed = [str(assignment) for assignment in run.config.get("set", [])]
-    return shlex.join([*words, "--set", *changed] if changed else words)
 
 
 def differences(runs: Sequence[Run], names: Sequence[str]) -> Safe:

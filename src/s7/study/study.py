@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from s7.job import Job
+from s7.run_folder import RunFolder
 from s7.settings import Table, from_assignments, merge, to_assignments
 from s7.storage import write_atomically
-from s7.training.folder import RunFolder
 
 PLAN = "plan.json"
 

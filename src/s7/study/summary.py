@@ -53,7 +53,7 @@ class Summary:
         failed: dict[str, list[str]] = {variant.name: [] for variant in study.variants}
         for trial in study.trials():
             if trial.folder.is_finished:
-                results[trial.variant.name].append(trial.folder.read_result())
+                results[trial.variant.name].append(trial.folder.result().to_json())
             elif trial.folder.path.name in failures:
                 failed[trial.variant.name].append(f"seed {trial.seed}: {failures[trial.folder.path.name]}")
         done = [result for of_one in results.values() for result in of_one]

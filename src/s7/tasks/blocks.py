@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TypeVar
 
+from s7.machine import usable_cores
 from s7.tasks.task import Say
-from s7.training.machine import usable_cores
 
 Made = TypeVar("Made")
 

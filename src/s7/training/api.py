@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from s7 import files, storage
+from s7 import files, machine, storage
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.model import S7Model
+from s7.records import Epoch, Result, RunRecord
+from s7.run_folder import RunFolder
 from s7.settings import Table, build, table_of
-from s7.training import machine
 from s7.training.checkpoint import Checkpoint
 from s7.training.config import TrainConfig
 from s7.training.evaluation import confusion, measure, outputs_of, state_of
-from s7.training.folder import RunFolder
 from s7.training.loop import Trainer, Watcher
 from s7.training.objectives import CrossEntropy, MeanSquared, Objective
 from s7.training.signals import StopRequest, stop_request
@@ -112,17 +112,17 @@ class Run(Watcher):
             trainer.state, trainer.position = checkpoint.state, checkpoint.position
             if trainer.position.best_epoch:
                 trainer.best_model = load_model(trainer.best_model, folder.best)
-            folder.write_history(trainer.position.history)
+            _record(trainer).write_history(folder.path)
         else:
             save_model(trainer.best_model, folder.initial)
         if folder.is_finished:
-            return Trained(trainer.best_model, trainer.position.history, folder.read_result())
+            return Trained(trainer.best_model, trainer.position.history, folder.result().to_json())
         if not folder.is_begun:
-            folder.write_config(self._config())
+            RunRecord(self._config()).write_config(folder.path)
         with stop_request() as request:
             trained = _KeptRun(self, folder, belongs_to, request).to_the_end()
         write_examples(trained.model, self.test or trainer.valid, folder.examples, self.about.get("columns", []))
-        folder.write_result(trained.result)
+        _record(trainer).with_result(trained.result).write_result(folder.path)
         return trained
 
     def _identity(self) -> Table:
@@ -160,32 +160,36 @@ class Run(Watcher):
         self.trainer.run(self)
         model = self.trainer.best_model
         history = self.trainer.position.history
-        return Trained(model, history, self.result(model))
+        return Trained(model, history, Result.from_json(self.result(model)).to_json())
 
     def result(self, model: Any) -> dict[str, Any]:
         """What result.json holds."""
         trainer, at = self.trainer, self.trainer.position
         best, state = at.history[at.best_epoch - 1], state_of(model)
-        result = self.about | {
-            "seed": trainer.seed,
-            "parameters": int(trainer.state.trained.size),
-            "epochs": at.epoch,
-            "steps": at.step,
-            "steps_per_epoch": trainer.per_epoch,
-            "best_epoch": at.best_epoch,
-            "seconds": round(at.seconds, 2),
-            "steps_per_second": round(at.step / at.seconds, 3),
-            "waits_for_data": round(at.waited / at.seconds, 4),
-            "peak_memory_mb": round(machine.peak_memory_mb()),
-            "objective": type(trainer.objective).__name__,
-            "metric": trainer.objective.metric,
-            "better": trainer.objective.better,
-            "valid": best["valid"],
-            "test": {},
-            "data_sha256": self.digests,
-            "versions": machine.versions(),
-            "machine": machine.description(),
-        }
+        result = (
+            {"format": FORMAT}
+            | self.about
+            | {
+                "seed": trainer.seed,
+                "parameters": int(trainer.state.trained.size),
+                "epochs": at.epoch,
+                "steps": at.step,
+                "steps_per_epoch": trainer.per_epoch,
+                "best_epoch": at.best_epoch,
+                "seconds": round(at.seconds, 2),
+                "steps_per_second": round(at.step / at.seconds, 3),
+                "waits_for_data": round(at.waited / at.seconds, 4),
+                "peak_memory_mb": round(machine.peak_memory_mb()),
+                "objective": type(trainer.objective).__name__,
+                "metric": trainer.objective.metric,
+                "better": trainer.objective.better,
+                "valid": best["valid"],
+                "test": {},
+                "data_sha256": self.digests,
+                "versions": machine.versions(),
+                "machine": machine.description(),
+            }
+        )
         if self.test is not None:
             result["test"] = measure(trainer.steps, state, self.test, trainer.batching, trainer.objective)
         if isinstance(trainer.objective, CrossEntropy):
@@ -209,10 +213,14 @@ class _KeptRun(Run):
     def save(self, trainer):
         # The best model is safe before the checkpoint that speaks of it: between the two, the epoch is done again.
         Checkpoint(trainer.state, trainer.position, self.belongs_to).write(self.folder.last)
-        self.folder.write_history(trainer.position.history)
+        _record(trainer).write_history(self.folder.path)
 
     def should_stop(self):
         return self.request.asked or super().should_stop()
+
+
+def _record(trainer: Trainer) -> RunRecord:
+    return RunRecord({}, tuple(Epoch.from_json(line) for line in trainer.position.history))
 
 
 def save_model(model: Any, path: Path) -> None:

@@ -1,39 +1,50 @@
-"""The machine a run is on: what is said about it in results, and one setting that makes training faster on it."""
+"""The machine: its description for results, and two settings that make training faster. JAX is imported on use."""
 
 import ctypes
 import os
 import platform
 import resource
 import sys
+from pathlib import Path
 
-import jax
-
-from s7.data.folder import cache_folder
+from s7.version import __version__
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 
 
 def keep_freed_memory() -> bool:
-    """Lets this process keep the memory that it frees; returns whether that could be arranged.
+    """Let this process keep the memory that it frees. Returns whether the system supports it.
 
-    A training step allocates the same tens of megabytes again and again. By default glibc gives each back to the
-    system and the system clears every page anew, which is slow. One arena, for those of other threads do so even when
-    told not to.
+    A training step allocates the same tens of megabytes each time. By default glibc returns them to the system, which
+    then clears every page again. A single arena is used because other arenas ignore the trim threshold.
     """
     if not sys.platform.startswith("linux"):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # a C library without it
+    except (OSError, AttributeError):  # a C library without mallopt
         return False
     settings = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 * 2**20))
     return all([mallopt(*setting) == 1 for setting in settings])
 
 
+def cache_folder() -> Path:
+    """The folder for files that can be made again: $XDG_CACHE_HOME/s7 or ~/.cache/s7."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "s7"
+
+
+def keep_compiled_code() -> None:
+    """Cache compiled programs on disk, so that the next start is faster, unless JAX is already told where."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+
+
 def peak_memory_mb() -> float:
-    """The most memory that this process has held."""
-    # Where the system says so itself: getrusage counts what the parent held when it started this process, too.
+    """The peak memory of this process, in MB."""
+    # getrusage also counts what the parent held when it started this process, so the kernel's own value comes first.
     try:
         with open("/proc/self/status") as file:
             for line in file:
@@ -46,25 +57,27 @@ def peak_memory_mb() -> float:
 
 
 def versions() -> dict[str, str]:
-    """Of what the numbers depend on."""
-    from s7 import __version__
+    """The versions of S7, JAX and Python."""
+    import jax
 
     return {"s7": __version__, "jax": jax.__version__, "python": platform.python_version()}
 
 
 def description() -> str:
-    """The processor, its cores, and what JAX runs on."""
+    """The processor, the number of usable cores, and JAX's device type."""
+    import jax
+
     cores = usable_cores()
     return f"{processor()}, {cores} core{'' if cores == 1 else 's'}, {jax.default_backend()}"
 
 
 def usable_cores() -> int:
-    """Cores that this process may use; XLA and NumPy start as many threads."""
+    """The number of cores that this process may use; XLA and NumPy start as many threads."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:
-    """Its name, as the system gives it."""
+    """The processor's name as the system reports it."""
     try:
         with open("/proc/cpuinfo") as file:
             for line in file:
@@ -73,9 +86,3 @@ def processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def keep_compiled_code() -> None:
-    """Lets JAX keep what it compiles in the user's cache, unless it was told where: the next start is quicker."""
-    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
