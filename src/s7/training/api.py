@@ -166,30 +166,26 @@ class Run(Watcher):
         """What result.json holds."""
         trainer, at = self.trainer, self.trainer.position
         best, state = at.history[at.best_epoch - 1], state_of(model)
-        result = (
-            {"format": FORMAT}
-            | self.about
-            | {
-                "seed": trainer.seed,
-                "parameters": int(trainer.state.trained.size),
-                "epochs": at.epoch,
-                "steps": at.step,
-                "steps_per_epoch": trainer.per_epoch,
-                "best_epoch": at.best_epoch,
-                "seconds": round(at.seconds, 2),
-                "steps_per_second": round(at.step / at.seconds, 3),
-                "waits_for_data": round(at.waited / at.seconds, 4),
-                "peak_memory_mb": round(machine.peak_memory_mb()),
-                "objective": type(trainer.objective).__name__,
-                "metric": trainer.objective.metric,
-                "better": trainer.objective.better,
-                "valid": best["valid"],
-                "test": {},
-                "data_sha256": self.digests,
-                "versions": machine.versions(),
-                "machine": machine.description(),
-            }
-        )
+        result = self.about | {
+            "seed": trainer.seed,
+            "parameters": int(trainer.state.trained.size),
+            "epochs": at.epoch,
+            "steps": at.step,
+            "steps_per_epoch": trainer.per_epoch,
+            "best_epoch": at.best_epoch,
+            "seconds": round(at.seconds, 2),
+            "steps_per_second": round(at.step / at.seconds, 3),
+            "waits_for_data": round(at.waited / at.seconds, 4),
+            "peak_memory_mb": round(machine.peak_memory_mb()),
+            "objective": type(trainer.objective).__name__,
+            "metric": trainer.objective.metric,
+            "better": trainer.objective.better,
+            "valid": best["valid"],
+            "test": {},
+            "data_sha256": self.digests,
+            "versions": machine.versions(),
+            "machine": machine.description(),
+        }
         if self.test is not None:
             result["test"] = measure(trainer.steps, state, self.test, trainer.batching, trainer.objective)
         if isinstance(trainer.objective, CrossEntropy):
