@@ -60,7 +60,7 @@ class ModelConfig(BlockConfig):
         if self.time_unit is not None and not 0 < self.time_unit < math.inf:
             raise ValueError(f"time_unit={self.time_unit} must be positive and finite")
         if self.classes and len(self.classes) != self.head.outputs:
-            raise ValueError(f"classes has {len(self.classes)} labels, the head has {self.head.outputs} outputs")
+            raise ValueError(f"classes has {len(self.classes)} names, the head has {self.head.outputs} outputs")
         for label in self.classes:
             if not isinstance(label, str | bool | int):
                 raise ValueError(f"classes: {label!r} is not a string, a bool or a whole number")

@@ -160,13 +160,6 @@ def test_times_are_not_taken_for_gaps():
         Samples.of(np.zeros((2, 10, 1)), [0, 1], 1.7e9 + np.arange(20.0).reshape(2, 10), name="train")
 
 
-def test_the_mean_gap_leaves_out_first_events():
-    samples = Samples.of([np.zeros((3, 1)), np.zeros((1, 1))], [0, 1], [[9.0, 2.0, 1.0], [9.0]])
-    assert samples.mean_gap == 1.5
-    assert Samples.of([np.zeros((3, 1))], [0]).mean_gap is None
-    assert Samples.of([np.zeros((1, 1))], [0], [[4.0]]).mean_gap is None
-
-
 def test_labels_of_all_classes_are_taken():
     Samples.of(np.zeros((4, 2, 1)), np.arange(4, dtype=np.uint8)).require_labels(4)
 

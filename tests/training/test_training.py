@@ -356,7 +356,7 @@ def test_packed_and_padded_training_agree():
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
         ({"learning_rate": -1.0}, "learning_rate=-1.0 must not be negative"),
         ({"epochs": 2.5}, "train.epochs=2.5 is not a whole number"),
-        ({"objective": s7.training.CrossEntropy(5)}, "the head has 2 outputs, CrossEntropy needs 5"),
+        ({"objective": s7.training.CrossEntropy(5)}, "the model has 2 outputs, CrossEntropy needs 5"),
     ],
 )
 def test_wrong_settings_are_named(change, message):

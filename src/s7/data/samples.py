@@ -152,15 +152,6 @@ class Samples:
         """The shape of one event."""
         return self.inputs.shape[1:]
 
-    @property
-    def mean_gap(self) -> float | None:
-        """The mean gap over events that are not the first of their sequence; None without gaps."""
-        if self.dt is None:
-            return None
-        later = np.ones(len(self.dt), bool)
-        later[self.offsets[:-1]] = False
-        return float(self.dt[later].mean(dtype=np.float64)) if later.any() else None
-
     def take(self, chosen: Sequence[int] | Int[np.ndarray, " M"], name: str | None = None) -> "Samples":
         """Returns the chosen samples, in that order."""
         chosen = np.asarray(chosen, int)

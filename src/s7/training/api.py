@@ -23,8 +23,9 @@ from s7.training.checkpoint import Checkpoint
 from s7.training.config import TrainConfig
 from s7.training.evaluation import confusion, measure, outputs_of, state_of
 from s7.training.loop import Trainer, Watcher
-from s7.training.objectives import CrossEntropy, MeanSquared, Objective
+from s7.training.objectives import CrossEntropy, Objective
 from s7.training.signals import StopRequest, stop_request
+from s7.training.splits import prepare
 
 EXAMPLES = 3
 
@@ -42,7 +43,7 @@ class Trained(NamedTuple):
 def train(
     model: Any,
     train: Data,
-    valid: Data,
+    valid: Data | float,
     test: Data | None = None,
     *,
     objective: Objective | None = None,
@@ -56,17 +57,17 @@ def train(
 ) -> Trained:
     """Trains a model and returns it as it was in its best epoch on `valid`; `test` is looked at once, at the end.
 
-    Samples are `s7.Samples`, or tuples of arrays: (inputs, targets) or (inputs, targets, dt). The objective is
-    cross-entropy for whole-number targets and the mean square otherwise. `settings` are those of
-    `s7.training.TrainConfig`: epochs, batch, rate and so on. An `augmentation` varies the training samples.
+    Samples are `s7.Samples`, or tuples of arrays: (inputs, targets) or (inputs, targets, dt); `valid` may also be a
+    fraction of the training data. The objective is cross-entropy for labels and the mean square otherwise. `settings`
+    are those of `s7.training.TrainConfig`: epochs, batch_size, learning_rate and so on. An `augmentation` varies the
+    training samples.
 
     With `out`, a folder, the run is kept there and survives: `resume=True` goes on where it stopped, whatever stopped
     it, to the same numbers. `about` is added to result.json.
     """
-    given = {"train": train, "valid": valid, "test": test}
-    splits = {name: _samples(data, name) for name, data in given.items() if data is not None}
+    data = {"train": train, "valid": valid, "test": test}
     config = build(TrainConfig, settings, "train")
-    run = Run.of(model, splits, objective, config, seed, watch or Watcher(), dict(about or {}), augmentation)
+    run = Run.of(model, data, objective, config, seed, watch or Watcher(), dict(about or {}), augmentation)
     if out is None:
         return run.to_the_end()
     folder = RunFolder(Path(out))
@@ -84,7 +85,7 @@ class Run(Watcher):
     def of(
         cls,
         model: Any,
-        splits: Mapping[str, Samples],
+        data: Mapping[str, Any],
         objective: Objective | None,
         config: TrainConfig,
         seed: int,
@@ -93,10 +94,8 @@ class Run(Watcher):
         augmentation: Augmentation | None = None,
     ) -> "Run":
         """Ready to start. What does not fit together is said before anything is compiled."""
-        objective = objective or _objective(model, splits["train"])
-        _check(model, objective, splits, config)
-        for samples in splits.values():
-            objective.check(samples)
+        _check_packing(model, config)
+        model, splits, objective = prepare(model, **data, objective=objective, seed=seed)
         trainer = Trainer.start(model, objective, splits["train"], splits["valid"], config, seed, augmentation)
         digests = {name: samples.digest() for name, samples in splits.items()}
         return cls(trainer, splits.get("test"), digests, about, watch)
@@ -251,40 +250,8 @@ def write_examples(model: Any, samples: Samples, path: Path, columns: list[str])
     storage.write_atomically(path, storage.tensors(arrays, {"s7": about}))
 
 
-def _samples(data: Data, name: str) -> Samples:
-    if isinstance(data, Samples):
-        return data
-    if not isinstance(data, tuple) or len(data) not in (2, 3):
-        raise TypeError(f"{name}: expected s7.Samples or a tuple (inputs, targets) or (inputs, targets, dt)")
-    return Samples.of(*data, name=name)
-
-
-def _objective(model: Any, samples: Samples) -> Objective:
-    if samples.targets.dtype.kind in "iu":
-        outputs = model.config.head.outputs if isinstance(model, S7Model) else int(samples.targets.max()) + 1
-        return CrossEntropy(outputs)
-    size = samples.targets.shape[-1] if samples.targets.ndim > 1 else 1
-    return MeanSquared(size, unit=float(np.mean(np.square(samples.targets, dtype=np.float64))) or 1.0)
-
-
-def _check(model: Any, objective: Objective, splits: Mapping[str, Samples], config: TrainConfig) -> None:
-    if not isinstance(model, S7Model):
-        return
-    head = model.config.head
-    if head.outputs != objective.outputs:
-        raise ValueError(f"the head has {head.outputs} outputs, {type(objective).__name__} needs {objective.outputs}")
-    for samples in splits.values():
-        if head.per_step != samples.per_step:
-            mine, theirs = ("step", "sequence") if head.per_step else ("sequence", "step")
-            kind = type(head).__name__
-            raise ValueError(f"{samples.name}: targets are one per {theirs}, but {kind} gives one output per {mine}")
-    if head.per_step and model.stride > 1:
-        raise ValueError(f"targets per step need a model without pooling; this one pools by {model.stride}")
-    if config.pack is not None and model.config.norm == "batch":
+def _check_packing(model: Any, config: TrainConfig) -> None:
+    if isinstance(model, S7Model) and config.pack is not None and model.config.norm == "batch":
         raise ValueError(
             "train.pack: batch norm needs its statistics sequence by sequence; use another norm, or no pack"
         )
-    for samples in splits.values():
-        shape = model.config.encoder.event_shape
-        if samples.event_shape != shape:
-            raise ValueError(f"{samples.name}: an event has shape {samples.event_shape}, the encoder reads {shape}")
