@@ -360,7 +360,7 @@ def test_wrong_inputs_are_named():
     with pytest.raises(ValueError, match="the sequence has no events"):
         model(np.zeros((0, 2)))
     tokens = build("tokens")
-    with pytest.raises(ValueError, match=r"token outside of 0 to 10, first at 2: 11"):
+    with pytest.raises(ValueError, match=r"inputs\[2\] = 11 is not a token: tokens are 0 to 10"):
         tokens(np.array([0, 10, 11]))
-    with pytest.raises(TypeError, match="tokens must be whole numbers, not float"):
+    with pytest.raises(TypeError, match="tokens must be integers, not float"):
         tokens(np.zeros(3))

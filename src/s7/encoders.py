@@ -6,11 +6,11 @@ An encoder's instance holds its settings; its parameters are passed in.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 
 from s7 import checks
@@ -39,15 +39,24 @@ class Encoder(Registered, ABC):
 
     def validate(self, inputs: Shaped[ArrayLike, "..."], dtype: DTypeLike, mask: Array | None) -> Array:
         """The inputs in the type to compute with, checked, with nothing left in the padding."""
-        inputs = jnp.asarray(inputs, dtype)
+        values: Array = jnp.asarray(inputs, dtype)
         expected = ("length", *self.event_shape)
-        if inputs.ndim != len(expected) or inputs.shape[1:] != self.event_shape:
+        if values.ndim != len(expected) or values.shape[1:] != self.event_shape:
             wanted = f"({', '.join(map(str, expected))})"
-            raise ValueError(f"inputs have shape {inputs.shape}, expected {wanted}; jax.vmap batches")
-        inputs = checks.finite(inputs, "inputs", mask)
+            raise ValueError(f"inputs have shape {values.shape}, expected {wanted}; jax.vmap batches")
+        values = checks.require(values, self.invalid, "inputs", self.why_invalid, mask)
         if mask is None:
-            return inputs
-        return jnp.where(mask.reshape(-1, *(1 for _ in self.event_shape)), inputs, 0)
+            return values
+        return jnp.where(mask.reshape(-1, *(1 for _ in self.event_shape)), values, 0)
+
+    @property
+    def why_invalid(self) -> str:
+        """What is wrong with an invalid input, for error messages."""
+        return "is not finite"
+
+    def invalid(self, inputs: Any) -> Any:
+        """Where inputs cannot be read: booleans in their shape, from NumPy or JAX arrays."""
+        return checks.not_finite(inputs)
 
     def table(self, parameters: Parameters) -> Float[Array, "V H"] | None:
         """All that can come out, one row for each token; None where what comes in is not a token."""
@@ -65,19 +74,26 @@ class _TokenReader(Encoder):
         """How many tokens there are."""
 
     def validate(self, inputs, dtype, mask):
-        inputs = jnp.asarray(inputs)
+        if not isinstance(inputs, jax.Array):
+            inputs = np.asarray(inputs)
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
-            raise TypeError(f"tokens must be whole numbers, not {inputs.dtype}")
+            raise TypeError(f"tokens must be integers, not {inputs.dtype}")
         if inputs.ndim != 1:
             raise ValueError(f"tokens have shape {inputs.shape}, expected (length,); jax.vmap batches")
-        inputs = inputs.astype(jnp.int32)  # data keep them in as few bytes as they fit in
-        if mask is not None:
-            inputs = jnp.where(mask, inputs, 0)
-        if checks.is_checked() or not isinstance(inputs, Tracer):
-            good = (inputs >= 0) & (inputs < self.size)
-            with checks.checked():
-                inputs = checks.require(inputs, good, f"token outside of 0 to {self.size - 1}")
-        return inputs
+        # Before the conversion, which would wrap large integers around.
+        inputs = checks.require(inputs, self.invalid, "inputs", self.why_invalid, mask)
+        inputs = jnp.asarray(inputs).astype(jnp.int32)
+        return inputs if mask is None else jnp.where(mask, inputs, 0)
+
+    @property
+    def why_invalid(self):
+        return f"is not a token: tokens are 0 to {self.size - 1}"
+
+    def invalid(self, inputs):
+        negative = inputs < 0
+        if self.size > np.iinfo(inputs.dtype).max:  # as bytes, say, none can be too large
+            return negative
+        return negative | (inputs >= self.size)
 
 
 @dataclass(frozen=True)

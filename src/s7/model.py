@@ -188,17 +188,19 @@ class S7Model(eqx.Module):
         head = self.config.head
         if head.documents > 1:
             raise ValueError("packed: the Retrieval head reads pairs, which cannot be packed")
-        segments = jnp.asarray(segments)
-        self._check_segments(segments)
-        reset = (segments >= 0) & (segments != jnp.concatenate([jnp.full(1, -1, segments.dtype), segments[:-1]]))
-        signal = self.encode(inputs, dt, None, mask=segments >= 0)._replace(reset=reset)
+        numbers: Array = jnp.asarray(segments)
+        why = f"is not a segment: segments are -1 (padding) or 0 to {sequences - 1}"
+        numbers = checks.require(numbers, lambda n: (n < -1) | (n >= sequences), "segments", why)
+        self._check_starts(numbers)
+        reset = (numbers >= 0) & (numbers != jnp.concatenate([jnp.full(1, -1, numbers.dtype), numbers[:-1]]))
+        signal = self.encode(inputs, dt, None, mask=numbers >= 0)._replace(reset=reset)
         signal, _ = self._trunk(signal, key, None)
         if head.per_step:
             return head.decode(self.head, signal.values)
-        segments = segments[:: self.stride]
+        numbers = numbers[:: self.stride]
 
         def answer(n):
-            one = signal._replace(mask=signal.valid() & (segments == n))
+            one = signal._replace(mask=signal.valid() & (numbers == n))
             return head.read(self.head, head.absorb(self._memory(), one))
 
         return jax.vmap(answer)(jnp.arange(sequences))
@@ -328,7 +330,7 @@ class S7Model(eqx.Module):
         if events == 0:
             raise ValueError("the sequence has no events")
         if length is not None:
-            mask = jnp.arange(events) < jnp.asarray(length)
+            mask = jnp.arange(events) < checks.length(jnp.asarray(length), events)
         inputs = encoder.validate(inputs, self._dtype, mask)
         dt = self._gaps(dt, events, mask)
         values = encoder(self.encoder, inputs)
@@ -359,7 +361,7 @@ class S7Model(eqx.Module):
             moments.append(updated)
         return signal, tuple(moments)
 
-    def _check_segments(self, segments: Array) -> None:
+    def _check_starts(self, segments: Array) -> None:
         if isinstance(segments, Tracer):
             return
         numbers = np.asarray(segments)
