@@ -59,7 +59,7 @@ docs: setup
 	$(BIN)/python docs/figures.py
 
 results: setup
-	$(BIN)/python -m benchmarks.contests --run all --jobs 2
+	$(BIN)/python -m benchmarks.studies --run all --jobs 2
 	$(BIN)/python -m benchmarks.results --train all
 	$(BIN)/s7 tables --markdown --runs docs/results --out docs/tables.md
 	$(BIN)/s7 verify --out docs/verify.md

@@ -92,9 +92,9 @@ def page() -> str:
         lines += ["", "## A long recording", ""]
         lines += [f"The longest of ten of DVS-Gesture, by `python -m benchmarks.gesture` on {figures[0]['machine']}:"]
         lines += ["", *(f"- {gesture.row(figure)}." for figure in figures)]
-    compared = [line for held in studies.CONTESTS for line in studies.section(held)]
+    compared = [line for entry in studies.STUDIES for line in studies.section(entry)]
     if compared:
-        lines += ["", "## Beside each other", ""]
+        lines += ["", "## Comparisons", ""]
         lines += ["By `python -m benchmarks.studies --run NAME --jobs 2`, each run on one core; seeds 0, 1 and 2."]
         lines += compared
     lines += ["", "## Protocols", ""]

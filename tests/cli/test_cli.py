@@ -190,7 +190,7 @@ def test_models_side_by_side(data, tmp_path, capsys, monkeypatch):
     settings = ["--data", str(data), "--out", str(tmp_path / "out"), "--seeds", "1", "--set", *SMALL]
     assert main(["compare", "walker2d", "--models", "s7,lstm", "--epochs", "1", *settings]) == 0
     said = capsys.readouterr().out
-    assert "no notion of time, so the gaps between events are not used: lstm" in said
+    assert "This model ignores time gaps: lstm" in said
     assert {line.split()[0] for line in said.splitlines() if "MB" in line} == {"s7", "lstm"}
     record = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert [score["model"] for score in record["scores"]] == ["s7", "lstm"]

@@ -24,12 +24,12 @@ def run(options: argparse.Namespace) -> int:
     """Run the trials that are not finished and print what each change does."""
     from s7.data.folder import DataFolder
     from s7.job import Job
-    from s7.settings import from_assignments, unknown
+    from s7.settings import unknown
     from s7.study import Study
     from s7.study.ablations import variants
 
     config = study_config(options)
-    job = Job(config.task, preset=config.preset, protocol=config.protocol, settings=from_assignments(config.set))
+    job = Job(config.task, preset=config.preset, protocol=config.protocol, settings=config.settings)
     job.check()
     data = DataFolder(options.data)
     missing = job.data().missing(data)

@@ -17,8 +17,8 @@ from s7.version import __version__
 
 # The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
 ORDER = ("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench")
-# These modules serve the commands. They are not imported here because they import JAX.
-NOT_COMMANDS = ("main", "screen", "trials")
+# Not imported here: `screen` imports JAX.
+NOT_COMMANDS = ("main", "screen")
 
 
 class Parser(argparse.ArgumentParser):

@@ -35,15 +35,16 @@ def add_study(parser: argparse.ArgumentParser) -> None:
 
 def study_config(options: argparse.Namespace) -> "StudyConfig":
     """The configuration that all trials share."""
+    from s7.settings import from_assignments
     from s7.study.study import StudyConfig
 
-    settings = [*options.set] + ([f"train.epochs={options.epochs}"] if options.epochs is not None else [])
+    assignments = [*options.set] + ([f"train.epochs={options.epochs}"] if options.epochs is not None else [])
     return StudyConfig(
         options.task,
         preset=options.preset,
         protocol=options.protocol,
         minutes=options.minutes,
-        set=tuple(settings),
+        settings=from_assignments(assignments),
         test=not options.no_test,
     )
 
@@ -63,19 +64,19 @@ def run_study(
     Returns:
         1 if a trial failed, otherwise 0.
     """
-    from s7.cli.trials import listener_for
     from s7.data.folder import DataFolder
     from s7.report import write
     from s7.storage import write_atomically
     from s7.study import Summary
+    from s7.study.display import display_for
     from s7.study.runner import Runner
 
     study.check()
     missing = study.job(study.variants[0], 0).data().missing(DataFolder(options.data))
     if missing:
         raise FileNotFoundError(f"{options.task}: {missing}")
-    listener = listener_for(options.json)
-    runner = Runner(study, options.data, options.jobs, listener)
+    display = display_for(options.json)
+    runner = Runner(study, options.data, options.jobs, display)
     study.open()
     # SIGTERM is handled like Ctrl-C: the trials save their state and exit.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -94,8 +95,8 @@ def run_study(
     try:
         page = write(begun, study.out / "report.html") if begun else None
     except ValueError as error:  # matplotlib is optional
-        listener.say(f"no report: {error}")
+        display.say(f"no report: {error}")
     else:
         if page is not None:
-            listener.say(f"report: {page}")
+            display.say(f"report: {page}")
     return 1 if failures else 0

@@ -1,7 +1,7 @@
-"""S7 with one part changed at a time: the paper's ablations, and ours.
+"""Ablations: S7 with one component changed at a time.
 
-Each takes the settings of a run, the preset's with whatever was set over them, and says what is otherwise. One that has
-nothing to change there (pooling, in a model that does not pool) does not take part.
+An ablation is a function of a run's complete model settings. It returns the settings that it changes, or None if it
+does not apply, such as an ablation of pooling to a model without pooling. To add one, add it to `ABLATIONS`.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,21 @@ Ablation = Callable[[Table], Table | None]
 
 
 def variants(model: Table, *, irregular: bool) -> tuple[Variant, ...]:
-    """The model as it is set, then each ablation of it; `model` has its settings in full.
+    """The unchanged model, followed by its ablations.
 
-    `irregular` says whether there are gaps to ignore.
+    Args:
+        model: The complete model settings.
+        irregular: Whether the data have time gaps, which an ablation then ignores.
     """
     found = {name: ablation(model) for name, ablation in ABLATIONS.items()}
     if irregular:
         found["dt ignored"] = {"gaps": "ignored"}
-    varied = (Variant(variant=name, settings={"model": changes}) for name, changes in found.items() if changes)
-    return (Variant(variant=BASE), *varied)
+    changed = (Variant(label=name, settings={"model": changes}) for name, changes in found.items() if changes)
+    return (Variant(label=BASE), *changed)
 
 
 def _plain(model: Table) -> Table | None:
-    """The paper's "no reparameterization"; an oscillation has no plain form, so that it goes too."""
+    """The paper's "no reparameterization". It also removes oscillation, which `Plain` does not have."""
     stable = model["transition"]
     if stable["kind"] != "Stable":
         return None
@@ -35,7 +37,7 @@ def _plain(model: Table) -> Table | None:
 
 
 def _stable(**changes: Any) -> Ablation:
-    """Other settings of `Stable`, where they are others. Time constants below the least that b allows are moved up."""
+    """Change settings of `Stable`. Time constants below b, which is the smallest possible, are raised to b."""
 
     def ablation(model: Table) -> Table | None:
         stable = model["transition"]
@@ -48,7 +50,7 @@ def _stable(**changes: Any) -> Ablation:
 
 
 def _static(part: str) -> Ablation:
-    """B or C no longer follows the input."""
+    """Make B or C independent of the input."""
 
     def ablation(model: Table) -> Table | None:
         form = model["form"]
@@ -63,6 +65,8 @@ def _static(part: str) -> Ablation:
 
 
 def _form(**changes: Any) -> Ablation:
+    """Change settings of the form."""
+
     def ablation(model: Table) -> Table | None:
         form = model["form"]
         if all(form.get(name) == value for name, value in changes.items()):
@@ -80,7 +84,7 @@ def _all_static(model: Table) -> Table | None:
 
 
 def _rank(factor: float) -> Ablation:
-    """A factored form of another rank."""
+    """Scale the rank of a factored form."""
 
     def ablation(model: Table) -> Table | None:
         form = model["form"]
@@ -100,7 +104,7 @@ def _full(model: Table) -> Table | None:
 
 
 def _pool(pool: str) -> Ablation:
-    """Another skip over the windows of pooling stages."""
+    """Change how the skip connection pools the events of a window."""
 
     def ablation(model: Table) -> Table | None:
         stages = model["stages"]

@@ -1,7 +1,7 @@
-"""Each run in a process of its own: none can spoil another, and the peak of memory is its own."""
+"""Runs the trials of a study, each in its own process, so that a crash cannot affect the others."""
 
-import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,109 +9,129 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from s7.study.messages import EpochDone, Failed, read_event
 from s7.study.study import Study, Trial
 
+SPEC = "trial.json"
 LOG = "log.txt"
+ENTRY_POINT = (sys.executable, "-m", "s7.study.trial")
 
 
 class Listener:
-    """Hears how the runs go. This one says nothing; override what is of interest."""
+    """Follows the progress of a study. Override the methods of interest; they are called from several threads."""
 
-    def begin(self, trial: Trial, number: int, total: int) -> None:
-        """A run starts."""
+    def on_start(self, trial: Trial, number: int, total: int) -> None:
+        """Called when a trial starts: `number` counts from 1 to `total`."""
 
-    def epoch(self, trial: Trial, line: dict[str, Any]) -> None:
-        """A run has done an epoch."""
+    def on_epoch(self, trial: Trial, event: EpochDone) -> None:
+        """Called when a trial has finished an epoch."""
 
-    def end(self, trial: Trial, failure: str | None) -> None:
-        """A run came to its end, or did not."""
+    def on_end(self, trial: Trial, failure: str | None) -> None:
+        """Called when a trial is finished, with None, or has failed, with the reason."""
 
 
 @dataclass
 class Runner:
-    """Makes the runs of a study that are not done, `jobs` at a time, each on its share of the cores."""
+    """Runs the unfinished trials of a study, `jobs` at a time, each on its share of the cores.
+
+    Attributes:
+        data: The data folder; None for the default.
+        program: The command that runs a trial; the path of its specification is appended.
+    """
 
     study: Study
     data: Path | None = None
     jobs: int = 1
     listener: Listener = field(default_factory=Listener)
-    program: tuple[str, ...] = (sys.executable, "-m", "s7")
+    program: tuple[str, ...] = ENTRY_POINT
 
     def __post_init__(self):
         if self.jobs < 1:
             raise ValueError(f"jobs={self.jobs}: must be at least 1")
-        self._shares = _shares(self.jobs)
+        self._core_sets = _core_sets(self.jobs)
         self._stopped = threading.Event()
         self._processes: set[subprocess.Popen] = set()
 
     def run(self) -> dict[str, str]:
-        """What went wrong, by the name of the folder. A run that fails does not keep the others from theirs."""
+        """Run the trials. On Ctrl-C, the running trials save their state and no other is started.
+
+        Returns:
+            The reasons of failures, by the name of the trial's folder.
+        """
         trials = [trial for trial in self.study.trials() if not trial.folder.is_finished]
-        shares = list(self._shares)
+        free = list(self._core_sets)
         failures: dict[str, str] = {}
 
-        def one(number: int, trial: Trial) -> None:
+        def run_one(number: int, trial: Trial) -> None:
             if self._stopped.is_set():
                 return
-            cores = shares.pop()
+            cores = free.pop()
             try:
-                self.listener.begin(trial, number, len(trials))
-                failure = self._one(trial, cores)
+                self.listener.on_start(trial, number, len(trials))
+                failure = self._run_trial(trial, cores)
                 if failure:
                     failures[trial.folder.path.name] = failure
                 if not self._stopped.is_set():
-                    self.listener.end(trial, failure)
+                    self.listener.on_end(trial, failure)
             finally:
-                shares.append(cores)
+                free.append(cores)
 
         with ThreadPoolExecutor(self.jobs) as pool:
-            waiting = [pool.submit(one, number, trial) for number, trial in enumerate(trials, 1)]
+            futures = [pool.submit(run_one, number, trial) for number, trial in enumerate(trials, 1)]
             try:
-                for future in waiting:
+                for future in futures:
                     future.result()
             except KeyboardInterrupt:
                 self._stopped.set()
                 for process in list(self._processes):
-                    process.terminate()  # it saves what it has, and ends
+                    process.terminate()  # the trial saves its state and exits
                 raise
         return failures
 
-    def _one(self, trial: Trial, cores: Sequence[int]) -> str | None:
-        """Runs; None if it came to its end, otherwise what is known about why not."""
+    def _run_trial(self, trial: Trial, cores: Sequence[int]) -> str | None:
+        """Run one trial; the reason if it failed."""
         if cores:
-            os.sched_setaffinity(0, cores)  # of this thread, and so of the process that it starts
-        trial.folder.path.mkdir(parents=True, exist_ok=True)
-        log = trial.folder.path / LOG
+            os.sched_setaffinity(0, cores)  # of this thread, and of the process that it starts
+        folder = trial.folder.path
+        folder.mkdir(parents=True, exist_ok=True)
+        self.study.spec(trial, self.data).write(folder / SPEC)
+        message = None
         with (
-            log.open("wb") as errors,
+            (folder / LOG).open("wb") as log,
             subprocess.Popen(
-                [*self.program, *self.study.command(trial, self.data)],
+                [*self.program, str(folder / SPEC)],
                 stdout=subprocess.PIPE,
-                stderr=errors,
-                env=os.environ | _threads(cores),
-                start_new_session=True,  # an interrupt of a terminal would reach it a second time
+                stderr=log,
+                env=os.environ | _thread_limit(cores),
+                start_new_session=True,  # otherwise Ctrl-C in a terminal would reach the trial directly, too
             ) as process,
         ):
             self._processes.add(process)
             assert process.stdout is not None
-            for text in process.stdout:
-                line = _parsed(text)
-                if line is not None and "valid" in line and "best" in line:
-                    self.listener.epoch(trial, line)
+            for line in process.stdout:
+                event = read_event(line)
+                if isinstance(event, EpochDone):
+                    self.listener.on_epoch(trial, event)
+                elif isinstance(event, Failed):
+                    message = event.message
             status = process.wait()
             self._processes.discard(process)
-        if trial.folder.is_finished:
+        if status == 0 and trial.folder.is_finished:
             return None
-        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        if said:
-            return said[-1]
-        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        return message or _reason(status, folder / LOG)
 
 
-def _shares(jobs: int) -> list[list[int]]:
-    """The cores that this process may use, dealt out."""
+def _reason(status: int, log: Path) -> str:
+    """Why a process ended that sent no reason itself: its signal, or the last line of its log."""
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit status {status}"
+
+
+def _core_sets(jobs: int) -> list[list[int]]:
+    """The available cores, shared out among the jobs."""
     if not hasattr(os, "sched_getaffinity"):
         return [[] for _ in range(jobs)]
     cores = sorted(os.sched_getaffinity(0))
@@ -120,13 +140,5 @@ def _shares(jobs: int) -> list[list[int]]:
     return [cores[n::jobs] for n in range(jobs)]
 
 
-def _threads(cores: Sequence[int]) -> dict[str, str]:
+def _thread_limit(cores: Sequence[int]) -> dict[str, str]:
     return {"S7_THREADS": str(len(cores))} if cores and "S7_THREADS" not in os.environ else {}
-
-
-def _parsed(text: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(text)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None

@@ -1,4 +1,4 @@
-"""Who takes part, on what, for how long; and where each run is kept."""
+"""A study: variants of a model, trained on one task with several seeds under one configuration."""
 
 import json
 from collections.abc import Iterator
@@ -8,28 +8,35 @@ from typing import Any, NamedTuple
 
 from s7.job import Job
 from s7.run_folder import RunFolder
-from s7.settings import Table, from_assignments, merge, to_assignments
+from s7.settings import Table, merge, to_assignments
 from s7.storage import write_atomically
+from s7.study.messages import TrialSpec
 
-PLAN = "plan.json"
+CONFIG = "study.json"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One that takes part: a model, or one with other settings, which has a name of its own."""
+    """A model that takes part in a study, or a modification of one.
+
+    Attributes:
+        model: The architecture, as `--model` names it.
+        label: The name of the modification; empty for the model as it is.
+        settings: What the modification changes, in the sections data, model and train.
+    """
 
     model: str = "s7"
-    variant: str = ""
+    label: str = ""
     settings: Table = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """As it stands in tables."""
-        return self.variant or self.model
+        """The name in tables."""
+        return self.label or self.model
 
 
 class Trial(NamedTuple):
-    """One run: who, with which seed, in which folder."""
+    """One run of a study: a variant, a seed and a folder."""
 
     variant: Variant
     seed: int
@@ -38,21 +45,31 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """What is the same for all. `minutes` of training each, or as long as the settings say."""
+    """What all trials of a study share.
+
+    Attributes:
+        settings: Settings over those of the preset, in the sections data, model and train.
+        minutes: Training time of each trial; None to train as long as the settings say.
+        test: Whether to evaluate on the test data.
+    """
 
     task: str
     preset: str = "ours"
     protocol: str = "strict"
     minutes: float | None = None
-    set: tuple[str, ...] = ()
+    settings: Table = field(default_factory=dict)
     test: bool = True
+
+    def __post_init__(self):
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes={self.minutes:g}: must be positive")
 
 
 @dataclass(frozen=True)
 class Study:
-    """Runs of all variants with seeds 0, 1, …, kept in folders below `out`."""
+    """Trials of all variants with the seeds 0, 1, …, `seeds` - 1, in folders below `out`."""
 
-    rules: StudyConfig
+    config: StudyConfig
     variants: tuple[Variant, ...]
     seeds: int
     out: Path
@@ -60,72 +77,77 @@ class Study:
     def __post_init__(self):
         if self.seeds < 1:
             raise ValueError(f"seeds={self.seeds}: must be at least 1")
-        if self.rules.minutes is not None and not self.rules.minutes > 0:
-            raise ValueError(f"minutes={self.rules.minutes:g}: must be positive")
         names = [variant.name for variant in self.variants]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"{name} is listed twice; list each model once")
 
     def job(self, variant: Variant, seed: int) -> Job:
-        """What a run is to do."""
-        rules = self.rules
-        settings = merge(from_assignments(rules.set), variant.settings)
-        who = (rules.task, variant.model, rules.preset, rules.protocol, seed)
-        return Job(*who, settings=settings, test=rules.test, variant=variant.variant)
+        """The training job of a trial."""
+        config = self.config
+        return Job(
+            config.task,
+            variant.model,
+            config.preset,
+            config.protocol,
+            seed,
+            settings=merge(config.settings, variant.settings),
+            test=config.test,
+            variant=variant.label,
+        )
+
+    def spec(self, trial: Trial, data: Path | None) -> TrialSpec:
+        """What the process of a trial is told. `data` is the data folder, None for the default."""
+        job = self.job(trial.variant, trial.seed)
+        return TrialSpec(
+            job.task,
+            str(trial.folder.path),
+            job.model,
+            job.preset,
+            job.protocol,
+            job.seed,
+            job.settings,
+            self.config.minutes,
+            job.test,
+            job.variant,
+            None if data is None else str(data),
+        )
 
     def check(self) -> None:
-        """Raises an error for anything that cannot be, before the first run starts."""
+        """Raise an error for invalid settings, before the first trial starts."""
         for variant in self.variants:
             self.job(variant, 0).check()
 
     def trials(self) -> Iterator[Trial]:
-        """All runs, seed after seed, so that whatever is done can be compared."""
+        """All trials, seed by seed, so that the variants of an interrupted study can be compared."""
         for seed in range(self.seeds):
             for variant in self.variants:
-                folder = "".join(c if c.isalnum() or c in "-.=" else "-" for c in variant.name)
-                yield Trial(variant, seed, RunFolder(self.out / f"{folder}-{seed}"))
+                name = "".join(c if c.isalnum() or c in "-.=" else "-" for c in variant.name)
+                yield Trial(variant, seed, RunFolder(self.out / f"{name}-{seed}"))
 
     def open(self) -> None:
-        """Makes the folder, or goes on in it if its runs were made under the same rules; variants may be others."""
-        plan = self.out / PLAN
-        mine = json.loads(json.dumps(asdict(self.rules)))
-        if plan.exists():
-            theirs = _read(plan)
-            for name, value in mine.items():
-                if theirs.get(name) != value:
-                    was = f"{name} {_shown(theirs.get(name))}, not {_shown(value)}"
-                    raise ValueError(f"{self.out}: its runs were made with {was}; choose another folder")
-        else:
-            write_atomically(plan, json.dumps(mine, indent=1).encode())
-
-    def command(self, trial: Trial, data: Path | None) -> list[str]:
-        """The arguments of `s7` that make a run, or go on with it."""
-        rules = self.rules
-        words = ["train", rules.task, "--model", trial.variant.model, "--preset", rules.preset]
-        words += ["--protocol", rules.protocol, "--seed", str(trial.seed), "--out", str(trial.folder.path)]
-        words += ["--json", "--resume"]
-        if trial.variant.variant:
-            words += ["--variant", trial.variant.variant]
-        if rules.minutes is not None:
-            words += ["--minutes", f"{rules.minutes:g}"]
-        if not rules.test:
-            words.append("--no-test")
-        if data is not None:
-            words += ["--data", str(data)]
-        settings = to_assignments(self.job(trial.variant, trial.seed).settings)
-        return words + (["--set", *settings] if settings else [])
+        """Create the folder, or check that its runs have the same configuration; variants and seeds may differ."""
+        path = self.out / CONFIG
+        mine = json.loads(json.dumps(asdict(self.config)))
+        if not path.exists():
+            write_atomically(path, json.dumps(mine, indent=1).encode())
+            return
+        theirs = _read(path)
+        for name, value in mine.items():
+            if theirs.get(name) != value:
+                difference = f"{name} {_to_text(theirs.get(name))}, not {_to_text(value)}"
+                raise ValueError(f"{self.out}: its runs were made with {difference}; choose another folder")
 
 
-def _read(plan: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     try:
-        rules = json.loads(plan.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError):
-        rules = None
-    if not isinstance(rules, dict):
-        raise ValueError(f"{plan}: not a plan of s7 compare; choose another folder")
-    return rules
+        config = None
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: not the configuration of a study; choose another folder")
+    return config
 
 
-def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) or "nothing set" if isinstance(value, list) else str(value)
+def _to_text(value: Any) -> str:
+    return " ".join(to_assignments(value)) or "of the preset" if isinstance(value, dict) else str(value)

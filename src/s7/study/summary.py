@@ -1,24 +1,37 @@
-"""What came out: for each variant the mean over its seeds, what it cost, and how sure a difference is."""
+"""The summary of a study: for each variant the mean over seeds, the cost, and whether differences exceed the noise."""
 
+import json
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from s7.publishing.text import metric_mean_std, metric_name, metric_value
+from s7.publishing.text import MISSING, metric_mean_std, metric_name, metric_value, table
+from s7.records import Result
 from s7.study.study import Study, Variant
 
-# A difference counts as more than noise from so many standard errors on.
-SURE = 2.0
+# A difference of more than this many standard errors counts as more than noise.
+SIGNIFICANT = 2.0
 
 
 @dataclass(frozen=True)
 class Score:
-    """One variant's runs that are finished. `test` is empty where the test data were left alone."""
+    """The finished runs of one variant.
+
+    Attributes:
+        valid: The validation metric of each run.
+        test: The test metric of each run; empty if the test data were not used.
+        failures: Why other runs failed.
+        epochs, minutes, steps_per_second: Means over the runs.
+        peak_memory_mb: The maximum over the runs.
+        gaps: "used", "not used" or "none": what the model does with the time between events.
+    """
 
     name: str
     model: str
-    variant: str
+    label: str
     valid: list[float]
     test: list[float]
     failures: list[str]
@@ -30,14 +43,50 @@ class Score:
     gaps: str = ""
 
     @property
-    def judged(self) -> list[float]:
-        """What it is judged by: the test set, or the validation set where there is nothing else."""
+    def values(self) -> list[float]:
+        """The metric that counts: on the test data, or on the validation data if there is no test."""
         return self.test or self.valid
+
+    @classmethod
+    def of(cls, variant: Variant, results: Sequence[Result], failures: list[str], metric: str) -> "Score":
+        """The score of a variant from the results of its runs."""
+        valid = [result.valid[metric] for result in results if metric in result.valid]
+        test = [result.test[metric] for result in results if metric in result.test]
+        score = cls(variant.name, variant.model, variant.label, valid, test, failures)
+        if not results:
+            return score
+        return replace(
+            score,
+            parameters=results[0].parameters,
+            epochs=_mean([r.steps / r.steps_per_epoch for r in results if r.steps and r.steps_per_epoch]),
+            minutes=_mean([r.seconds / 60 for r in results if r.seconds is not None]),
+            steps_per_second=_mean([r.steps_per_second for r in results if r.steps_per_second is not None]),
+            peak_memory_mb=max((r.peak_memory_mb for r in results if r.peak_memory_mb is not None), default=None),
+            gaps=results[0].gaps,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a score differs from the first. Both are None if there are too few runs to tell.
+
+    Attributes:
+        difference: The difference of the means.
+        verdict: "better", "worse", or "no" if the difference does not exceed the noise.
+    """
+
+    difference: float | None = None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The scores of a study, in the order of its variants."""
+    """The scores of a study, in the order of its variants.
+
+    Attributes:
+        better: "min" if a smaller metric is better, else "max".
+        baselines: Metrics that are reached without a model.
+    """
 
     task: str
     protocol: str
@@ -48,91 +97,116 @@ class Summary:
 
     @classmethod
     def of(cls, study: Study, failures: dict[str, str]) -> "Summary":
-        """From the folders of its runs."""
-        results: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in study.variants}
+        """Read the results of a study. `failures` are the reasons that `Runner.run` returned."""
+        results: dict[str, list[Result]] = {variant.name: [] for variant in study.variants}
         failed: dict[str, list[str]] = {variant.name: [] for variant in study.variants}
         for trial in study.trials():
             if trial.folder.is_finished:
-                results[trial.variant.name].append(trial.folder.result().to_json())
+                results[trial.variant.name].append(trial.folder.result())
             elif trial.folder.path.name in failures:
                 failed[trial.variant.name].append(f"seed {trial.seed}: {failures[trial.folder.path.name]}")
-        done = [result for of_one in results.values() for result in of_one]
-        metric = str(done[0]["metric"]) if done else ""
-        scores = [_score(variant, results[variant.name], failed[variant.name], metric) for variant in study.variants]
-        better = str(done[0]["better"]) if done else "min"
-        baselines = dict(done[0]["baselines"]) if done else {}
-        return cls(study.rules.task, study.rules.protocol, metric, better, tuple(scores), baselines)
+        first = next((result for group in results.values() for result in group), Result())
+        scores = [
+            Score.of(variant, results[variant.name], failed[variant.name], first.metric) for variant in study.variants
+        ]
+        config = study.config
+        return cls(config.task, config.protocol, first.metric, first.better, tuple(scores), dict(first.baselines))
+
+    @classmethod
+    def read(cls, path: Path) -> "Summary":
+        """Read a comparison.json, which holds what `record` returns."""
+        table = json.loads(path.read_text(encoding="utf-8"))
+        known = {one.name for one in fields(Score)}
+        scores = []
+        for row in table["scores"]:
+            row = {"label": row.get("variant", "")} | row  # the label's name up to 0.6
+            scores.append(Score(**{name: value for name, value in row.items() if name in known}))
+        values = {name: table[name] for name in ("task", "protocol", "metric", "better", "baselines")}
+        return cls(scores=tuple(scores), **values)
 
     @property
     def split(self) -> str:
-        """Where the numbers are from."""
+        """The data that the metrics belong to."""
         return "test" if any(score.test for score in self.scores) else "validation"
 
     def ranked(self) -> list[Score]:
-        """The best first, those without a result last."""
+        """The scores from best to worst; those without a result come last."""
         sign = 1 if self.better == "min" else -1
-        return sorted(self.scores, key=lambda score: sign * fmean(score.judged) if score.judged else math.inf)
+        return sorted(self.scores, key=lambda score: sign * fmean(score.values) if score.values else math.inf)
 
     def table(self) -> str:
-        """For people: the best first, what costs what, and what takes no model."""
+        """A table for the terminal, best score first, with the cost of each model."""
         heads = ["model", f"{self.split} {metric_name(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
-        rows = [[*heads, "steps/s", "memory"]]
+        rows = []
         for score in self.ranked():
-            costs = [score.epochs, score.minutes, score.steps_per_second]
-            told = ["–" if q is None else f"{q:.3g}" for q in costs]
-            size = "–" if score.parameters is None else f"{score.parameters:,}"
-            memory = "–" if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
-            value = metric_mean_std(self.metric, score.judged) if score.judged else "no result"
-            rows.append([score.name, value, str(len(score.judged)), size, *told, memory])
+            costs = [
+                MISSING if cost is None else f"{cost:.3g}"
+                for cost in (score.epochs, score.minutes, score.steps_per_second)
+            ]
+            memory = MISSING if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
+            rows.append([*self._cells(score), _parameters(score), *costs, memory])
         for name, values in self.baselines.items():
-            rows.append([name, metric_value(self.metric, values.get(self.metric)), *["–"] * 6])
-        return "\n".join([*aligned(rows), *self.notes()])
+            rows.append([name, metric_value(self.metric, values.get(self.metric)), *[MISSING] * 6])
+        return "\n".join([table([*heads, "steps/s", "memory"], rows), *self.notes()])
 
     def ablation(self) -> str:
-        """For people: each variant beside the first, and whether it differs by more than the seeds do."""
-        first = self.scores[0]
-        rows = [
-            ["variant", f"{self.split} {metric_name(self.metric)}", "seeds", "difference", "beyond noise", "parameters"]
-        ]
+        """A table for the terminal that compares each variant with the first."""
+        heads = ["variant", f"{self.split} {metric_name(self.metric)}", "seeds", "difference", "beyond noise"]
+        rows = []
         for score in self.scores:
-            value = metric_mean_std(self.metric, score.judged) if score.judged else "no result"
-            size = "–" if score.parameters is None else f"{score.parameters:,}"
-            compared = difference_told(self.metric, **self.compared(score))
-            rows.append([score.name, value, str(len(score.judged)), *compared, size])
-        told = f"difference: to {first.name}; beyond noise: more than {SURE:g} standard errors, of both means"
-        return "\n".join([*aligned(rows), *self.notes(), told])
+            compared = comparison_text(self.metric, self.compared(score))
+            rows.append([*self._cells(score), *compared, _parameters(score)])
+        legend = (
+            f"difference: relative to {self.scores[0].name}; "
+            f"beyond noise: more than {SIGNIFICANT:g} standard errors of the difference of means"
+        )
+        return "\n".join([table([*heads, "parameters"], rows), *self.notes(), legend])
 
-    def compared(self, score: Score) -> dict[str, Any]:
-        """How it differs from the first, and whether by more than the seeds do; None where that cannot be known."""
-        found = None if score is self.scores[0] else difference(score.judged, self.scores[0].judged)
-        by, errors = found or (None, None)
-        if by is None or errors is None:
-            return {"difference": by, "verdict": None}
+    def compared(self, score: Score) -> Comparison:
+        """How a score differs from the first one."""
+        if score is self.scores[0]:
+            return Comparison()
+        found = difference(score.values, self.scores[0].values)
+        if found is None:
+            return Comparison()
+        by, errors = found
+        if errors is None:
+            return Comparison(by)
         worse = (by > 0) == (self.better == "min")
-        return {"difference": by, "verdict": ("worse" if worse else "better") if errors > SURE else "no"}
+        return Comparison(by, ("worse" if worse else "better") if errors > SIGNIFICANT else "no")
 
     def notes(self) -> list[str]:
-        """What a reader of the table must know."""
+        """Remarks below a table: failed runs, and models that ignore time gaps."""
         notes = [f"{score.name}: {failure}" for score in self.scores for failure in score.failures]
         blind = [score.name for score in self.scores if score.gaps == "not used"]
         if blind:
-            notes.append(f"no notion of time, so the gaps between events are not used: {', '.join(blind)}")
+            subject = "This model ignores" if len(blind) == 1 else "These models ignore"
+            notes.append(f"{subject} time gaps: {', '.join(blind)}")
         return notes
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
-        first = self.scores[0]
+        """The content of comparison.json."""
         rows = []
         for score in self.scores:
-            means = {f"{split}_mean": fmean(values) if values else None for split, values in _splits(score)}
-            spreads = {f"{split}_std": stdev(values) if len(values) > 1 else None for split, values in _splits(score)}
-            rows.append(asdict(score) | means | spreads | self.compared(score))
+            row = asdict(score)
+            for split, values in (("valid", score.valid), ("test", score.test)):
+                row |= {f"{split}_mean": _mean(values), f"{split}_std": stdev(values) if len(values) > 1 else None}
+            rows.append(row | asdict(self.compared(score)))
         head = {"task": self.task, "protocol": self.protocol, "metric": self.metric, "better": self.better}
-        return head | {"compared_with": first.name, "scores": rows, "baselines": self.baselines}
+        return head | {"compared_with": self.scores[0].name, "scores": rows, "baselines": self.baselines}
+
+    def _cells(self, score: Score) -> list[str]:
+        """The first cells of a row: name, metric, number of runs."""
+        value = metric_mean_std(self.metric, score.values) if score.values else "no result"
+        return [score.name, value, str(len(score.values))]
 
 
-def difference(mine: list[float], theirs: list[float]) -> tuple[float, float | None] | None:
-    """How much the means differ, and how many standard errors of that difference it is (None: too few runs)."""
+def difference(mine: Sequence[float], theirs: Sequence[float]) -> tuple[float, float | None] | None:
+    """The difference of two means, and its size in standard errors.
+
+    Returns:
+        None without values; None for the standard errors if there are fewer than two values on a side.
+    """
     if not mine or not theirs:
         return None
     by = fmean(mine) - fmean(theirs)
@@ -142,40 +216,19 @@ def difference(mine: list[float], theirs: list[float]) -> tuple[float, float | N
     return by, abs(by) / error if error > 0 else (math.inf if by else 0.0)
 
 
-def difference_told(metric: str, difference: float | None, verdict: str | None) -> tuple[str, str]:
-    """Both for people: by how much, and whether that is worse, better, or no more than noise."""
-    if difference is None:
+def comparison_text(metric: str, compared: Comparison) -> tuple[str, str]:
+    """The cells of a comparison in a table: the signed difference and the verdict."""
+    if compared.difference is None:
         return "", ""
-    told = metric_value(metric, abs(difference))
-    sign = "" if told == metric_value(metric, 0.0) else "+" if difference > 0 else "−"
-    return sign + told, verdict or "–"
+    size = metric_value(metric, abs(compared.difference))
+    is_zero = size == metric_value(metric, 0.0)
+    sign = "" if is_zero else "+" if compared.difference > 0 else "−"
+    return sign + size, compared.verdict or MISSING
 
 
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Rows of text in columns, the first to the left, the others to the right."""
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join([row[0].ljust(widths[0]), *rest]).rstrip())
-    return lines
+def _parameters(score: Score) -> str:
+    return MISSING if score.parameters is None else f"{score.parameters:,}"
 
 
-def _splits(score: Score) -> list[tuple[str, list[float]]]:
-    return [("valid", score.valid), ("test", score.test)]
-
-
-def _score(variant: Variant, results: list[dict[str, Any]], failures: list[str], metric: str) -> Score:
-    valid, test = ([r[split][metric] for r in results if metric in r[split]] for split in ("valid", "test"))
-    score = Score(variant.name, variant.model, variant.variant, valid, test, failures)
-    if not results:
-        return score
-    return replace(
-        score,
-        parameters=results[0]["parameters"],
-        epochs=fmean(r["steps"] / r["steps_per_epoch"] for r in results),
-        minutes=fmean(r["seconds"] / 60 for r in results),
-        steps_per_second=fmean(r["steps_per_second"] for r in results),
-        peak_memory_mb=max(r["peak_memory_mb"] for r in results),
-        gaps=results[0]["gaps"],
-    )
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
