@@ -1,10 +1,10 @@
-"""What docs/results.md reports: one entry for each of its lines, with the goal and what others have published."""
+"""The entries of docs/results.md: one per row, with the goal and published results."""
 
 from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """One training: the part of its name after the entry's, its seed and its settings."""
+    """One training run: the suffix of its name, its seed and its settings."""
 
     label: str
     seed: int
@@ -12,29 +12,33 @@ class Run(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A line of the page: what is trained, how often, and what there is to beat.
+    """A row of the page.
 
-    `folds` are settings to train with, one after the other, by name; without any there is a run for each seed. `full`
-    says how many epochs a full training would take, where the preset's is a short one, of which an epoch here is a
-    `part`; `curve` draws its course.
+    Attributes:
+        goal: The result to reach.
+        published: Published results for comparison.
+        folds: Settings by name, each of which is trained with every seed; without folds there is one run per seed.
+        full_epochs: The number of epochs of a full training, if the preset trains for less.
+        epoch_fraction: The part of a full epoch that one epoch of the preset covers.
+        curve: Whether the page shows the learning curve.
     """
 
     name: str
     task: str
     metric: str
-    wanted: str
+    goal: str
     published: str
     seeds: tuple[int, ...] = (0, 1, 2)
     settings: tuple[str, ...] = ()
     protocol: str = "strict"
     folds: tuple[tuple[str, str], ...] = ()
-    full: int = 0
-    part: float = 1.0
+    full_epochs: int = 0
+    epoch_fraction: float = 1.0
     curve: bool = False
 
     @property
     def runs(self) -> list[Run]:
-        """Each training of this line."""
+        """The training runs of this row."""
         if self.folds:
             return [Run(name, seed, (*self.settings, fold)) for name, fold in self.folds for seed in self.seeds]
         return [Run(str(seed), seed, self.settings) for seed in self.seeds]
@@ -47,14 +51,14 @@ ENTRIES = (
         "fitzhugh-nagumo",
         "rmse",
         "≤ 1.1e-3, aim 0.8e-3",
-        "LEM 2.4e-3 (RMSE of the last test batch); the paper's 1.3e-5 reads like a mean square",
+        "LEM 2.4e-3 (RMSE of the last test batch); the paper's 1.3e-5 appears to be a mean squared error",
     ),
     Entry(
         "fitzhugh-nagumo-exact",
         "fitzhugh-nagumo",
         "rmse",
         "aim 2e-4",
-        "none: here the data are integrated to 1e-7, so the error left is the model's own",
+        "none; the data are integrated to 1e-7, so that the remaining error is the model's",
         settings=("data.tolerance=1e-7",),
     ),
     Entry(
@@ -62,7 +66,7 @@ ENTRIES = (
         "pendulum",
         "mse",
         "≤ 2.9e-3, aim 2.5e-3",
-        "S7 2.91e-3, S5 3.41e-3, CRU 4.63e-3, each on its own draw of the data",
+        "S7 2.91e-3, S5 3.41e-3, CRU 4.63e-3, each on its own random data",
     ),
     Entry("walker2d", "walker2d", "mse", "≤ 0.52, aim 0.45", "causal: CfC 0.64, ODE-LSTM 0.883, CT-LSTM 1.014"),
     Entry(
@@ -70,7 +74,7 @@ ENTRIES = (
         "walker2d",
         "mse",
         "",
-        "the paper 0.120, in half squared errors: 0.24 as counted here",
+        "the paper 0.120 in half squared errors, which is 0.24 in this metric",
         seeds=(0,),
         settings=("data.copies=1", "train.epochs=10"),
         protocol="paper",
@@ -107,12 +111,12 @@ ENTRIES = (
         "text",
         "accuracy",
         "the best of two hours, aim 0.85",
-        "the paper 0.8722, the epoch chosen on the test set",
+        "the paper 0.8722, with the epoch selected on the test set",
         seeds=(0,),
         curve=True,
     ),
-    Entry("image", "image", "accuracy", "one hour", "the paper 0.6114", seeds=(0,), full=200, curve=True),
-    Entry("listops", "listops", "accuracy", "one hour", "the paper 0.6377", seeds=(0,), full=200, curve=True),
+    Entry("image", "image", "accuracy", "one hour", "the paper 0.6114", seeds=(0,), full_epochs=200, curve=True),
+    Entry("listops", "listops", "accuracy", "one hour", "the paper 0.6377", seeds=(0,), full_epochs=200, curve=True),
     Entry(
         "pathfinder",
         "pathfinder",
@@ -120,17 +124,17 @@ ENTRIES = (
         "one hour",
         "the paper 0.6552",
         seeds=(0,),
-        full=200,
-        part=0.2,
+        full_epochs=200,
+        epoch_fraction=0.2,
         curve=True,
     ),
 )
 
-# Their data are not to be had here; their readers are tested on small files in the official format.
+# The data of these tasks are not available. Their readers are tested on small files in the official format.
 NOT_RUN = {
-    "dvs-gesture": "ten recordings are here: its speed and memory are below, its accuracy is not known",
+    "dvs-gesture": "only ten recordings are available; speed and memory are reported below, the accuracy is not known",
     "eigenworms": "tested on small .ts and .arff files",
-    "path-x": "its pictures are made here; a training is not",
+    "path-x": "the images are generated, but no model was trained",
     "retrieval": "tested on small files of pairs",
     "shd": "tested on small HDF5 files",
     "ssc": "tested on small HDF5 files",

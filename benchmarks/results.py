@@ -80,7 +80,7 @@ def page() -> str:
     for entry, runs in found.items():
         if runs:
             lines.append(_how(entry, runs))
-    short = [_whole(entry, runs[0]) for entry, runs in found.items() if entry.full and runs]
+    short = [_whole(entry, runs[0]) for entry, runs in found.items() if entry.full_epochs and runs]
     if short:
         lines += ["", "What a full training would take on that machine, at the same speed:", "", *short]
     for entry, runs in found.items():
@@ -150,21 +150,25 @@ def curve(entry: Entry) -> str:
 
 def _row(entry: Entry, runs: list[dict[str, Any]]) -> str:
     if not runs:
-        return f"| {entry.name} | {entry.metric} | not run here | | | {entry.wanted} | | {entry.published} |"
+        return f"| {entry.name} | {entry.metric} | not run here | | | {entry.goal} | | {entry.published} |"
     test = [run["test"][entry.metric] for run in runs]
     valid = [run["valid"][entry.metric] for run in runs]
     spread = f" ± {_number(statistics.stdev(test))}" if len(test) > 1 else " (one run)"
     nothing = "; ".join(f"{name} {_number(q[entry.metric])}" for name, q in runs[0]["baselines"].items())
     worst = min(test) if runs[0]["better"] == "max" else max(test)
     cells = [entry.name, entry.metric, f"**{_number(statistics.mean(test))}**{spread}", _number(worst)]
-    cells += [_number(statistics.mean(valid)), entry.wanted, nothing, entry.published]
+    cells += [_number(statistics.mean(valid)), entry.goal, nothing, entry.published]
     return f"| {' | '.join(cells)} |"
 
 
 def _whole(entry: Entry, run: dict[str, Any]) -> str:
-    hours = run["seconds"] / run["epochs"] / entry.part * entry.full / 3600
-    here = f"{run['epochs']}" if entry.part == 1 else f"{run['epochs']}, each of {entry.part:.0%} of the official data"
-    return f"- **{entry.name}**: {entry.full} epochs, as the paper has, {hours:,.0f} hours; here were {here}."
+    hours = run["seconds"] / run["epochs"] / entry.epoch_fraction * entry.full_epochs / 3600
+    here = (
+        f"{run['epochs']}"
+        if entry.epoch_fraction == 1
+        else f"{run['epochs']}, each of {entry.epoch_fraction:.0%} of the official data"
+    )
+    return f"- **{entry.name}**: {entry.full_epochs} epochs, as the paper has, {hours:,.0f} hours; here were {here}."
 
 
 def _how(entry: Entry, runs: list[dict[str, Any]]) -> str:
