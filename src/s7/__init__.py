@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from s7.files import load, load_state, save, save_state
     from s7.forms import Factored, Full, Static
     from s7.heads import Last, Mean, PerStep, Retrieval, TimeMean
+    from s7.inference import evaluate, predict, predict_proba
     from s7.layer import S7Layer
     from s7.model import S7Model
     from s7.tokens import detokenize, tokenize
@@ -34,6 +35,7 @@ _PUBLIC = {
     "s7.files": ("load", "load_state", "save", "save_state"),
     "s7.forms": ("Factored", "Full", "Static"),
     "s7.heads": ("Last", "Mean", "PerStep", "Retrieval", "TimeMean"),
+    "s7.inference": ("evaluate", "predict", "predict_proba"),
     "s7.layer": ("S7Layer",),
     "s7.model": ("S7Model",),
     "s7.backend_selection": ("backend", "backends"),
@@ -89,10 +91,13 @@ __all__ = [
     "backends",
     "checked",
     "detokenize",
+    "evaluate",
     "gaps",
     "load",
     "load_state",
     "pack",
+    "predict",
+    "predict_proba",
     "save",
     "save_state",
     "tokenize",

@@ -61,7 +61,7 @@ def prepare(
     _check_gaps(splits)
     for samples in splits.values():
         check_inputs(model, samples)
-    model, splits, objective = _with_objective(model, splits, objective)
+    model, splits, objective = with_objective(model, splits, objective)
     if _is_fraction(valid):
         kept, held_out = hold_out(splits["train"], float(valid), seed)
         splits |= {"train": kept, "valid": held_out}
@@ -149,7 +149,7 @@ def _check_gaps(splits: Mapping[str, Samples]) -> None:
         raise ValueError(f"{has} has gaps (dt) but {lacks} has none; pass gaps for all splits or for none")
 
 
-def _with_objective(
+def with_objective(
     model: Any, splits: Mapping[str, Samples], objective: Objective | None
 ) -> tuple[Any, dict[str, Samples], Objective]:
     """The model with its classes, the splits with targets as the objective reads them, and the objective."""
