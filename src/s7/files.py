@@ -1,12 +1,14 @@
-"""Models and streams on disk: one safetensors file each, with the configuration as JSON in its header.
+"""Model and state files: one safetensors file each, with a description as JSON in its header.
 
-Arrays are named by their place in the model. A file is written under another name, flushed to the disk and then
-renamed, so that it is there whole or not at all. A checksum over names, arrays and configuration makes an altered
-file known. Nothing is ever unpickled or evaluated.
+An `S7Model` is described by its configuration; any other Equinox module, or an `S7Model` that was altered by hand, by
+its structure (see structure.py). Arrays are named by their path in the model. `save` restores what it is about to write
+and compares, so that whatever it accepts can be loaded again. Reading a file never unpickles, evaluates or imports.
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,47 +19,171 @@ import numpy as np
 
 from s7.config import ModelConfig
 from s7.model import ModelState, S7Model
+from s7.registry import require_importable
 from s7.settings import build, kind_of
 from s7.storage import read_arrays, write_arrays
+from s7.structure import Arrays, describe, from_stored, rebuild, to_stored
 
-# A run's folder holds a model under one of these names; the first that is there is meant.
+# The model in a run folder: the first of these files that exists.
 NAMES = ("best.safetensors", "model.safetensors")
 
+# Sizes in a configuration up to this one need no arrays in the file to support them.
+_HARMLESS = 2**16
 
-def save(model: S7Model, path: str | os.PathLike) -> Path:
-    """Writes a model to a .safetensors file, or into a folder as model.safetensors; returns the file's path."""
-    if not isinstance(model, S7Model):
-        raise TypeError(f"s7.save writes an S7Model, not a {type(model).__name__}")
+
+def save(model: eqx.Module, path: str | os.PathLike) -> Path:
+    """Write a model to a file that `s7.load` restores bit by bit in any process.
+
+    Args:
+        model: An `S7Model`, or any Equinox module whose classes are defined in importable modules.
+        path: A .safetensors file, or a folder, in which the file is called model.safetensors.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: If the model could not be restored. Nothing is written then.
+    """
+    if not isinstance(model, eqx.Module):
+        raise TypeError(f"s7.save writes an S7Model or another Equinox module, not a {type(model).__name__}")
     path = Path(path)
     if path.suffix != ".safetensors":
         path = path / "model.safetensors"
-    write_arrays(path, "model", named_arrays(model), to_json(model.config))
+    try:
+        config, arrays = _description(model)
+    except ValueError as error:
+        raise ValueError(f"{path}: not written, {error}") from None
+    write_arrays(path, "model", arrays, config)
     return path
 
 
-def load(path: str | os.PathLike) -> S7Model:
-    """The model in a file, or in a run's folder (best.safetensors, else model.safetensors)."""
+def load(path: str | os.PathLike) -> Any:
+    """Restore a model from a file that `s7.save` wrote.
+
+    Args:
+        path: A model file, or a run folder (best.safetensors, else model.safetensors).
+
+    Raises:
+        ValueError: If the file is damaged, or if it needs a class whose module has not been imported.
+    """
     path = _find(Path(path))
-    arrays, config_json = read_arrays(path, "model")
-    config = from_json(config_json, path)
-    skeleton = eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
-    return fill(skeleton, arrays, path)
+    arrays, config = read_arrays(path, "model")
+    try:
+        return _restored(config, arrays)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def save_state(state: ModelState, model: S7Model, path: str | os.PathLike) -> Path:
-    """Writes the state of a stream, so that it can go on in another process."""
+    """Write the state of a stream, so that another process can continue it."""
     path = Path(path)
     write_arrays(path, "state", named_arrays(state), to_json(model.config))
     return path
 
 
 def load_state(model: S7Model, path: str | os.PathLike) -> ModelState:
-    """The state of a stream of this model."""
+    """Restore the state of a stream of this model."""
     path = Path(path)
-    arrays, config_json = read_arrays(path, "state")
-    if from_json(config_json, path) != model.config:
-        raise ValueError(f"{path}: the state is of a model with another configuration")
+    arrays, config = read_arrays(path, "state")
+    try:
+        same = _config(config) == model.config
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not same:
+        raise ValueError(f"{path}: the state belongs to a model with another configuration")
     return fill(eqx.filter_eval_shape(model.init_state), arrays, path)
+
+
+def _description(model: eqx.Module) -> tuple[Any, Arrays]:
+    """What a file holds of a model: by its configuration if that says it all, else by its structure."""
+    if type(model) is S7Model:
+        for cls in _classes(model.config):
+            require_importable(cls)
+        config, arrays = to_json(model.config), named_arrays(model)
+        if _is_built_as(model, config, arrays):
+            return config, arrays
+    description, arrays = describe(model)
+    again = describe(rebuild(description, arrays))
+    if again[0] != description or any(again[1][name].tobytes() != array.tobytes() for name, array in arrays.items()):
+        raise ValueError(f"{type(model).__name__} would not be restored as it is")
+    return {"module": description}, arrays
+
+
+def _is_built_as(model: S7Model, config: Any, arrays: Arrays) -> bool:
+    """Whether a configuration, as JSON, and arrays make exactly this model."""
+    try:
+        back = _restored(config, arrays)
+    except ValueError:
+        return False
+    others = [eqx.filter(q, eqx.is_array, inverse=True) for q in (back, model)]
+    return (
+        back.config == model.config
+        and jax.tree.structure(back) == jax.tree.structure(model)
+        and jax.tree.leaves(others[0]) == jax.tree.leaves(others[1])
+    )
+
+
+def _restored(config: Any, arrays: Arrays) -> Any:
+    if isinstance(config, dict) and "module" in config:
+        return rebuild(config["module"], arrays)
+    model_config = _config(config)
+    _check_sizes(model_config, arrays)
+    try:
+        skeleton = _skeleton(model_config, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    except Exception as error:  # whatever the constructors of a user's classes raise
+        raise ValueError(f"the model cannot be built: {' '.join(str(error).split())[:200]}") from None
+    return fill(skeleton, arrays)
+
+
+@lru_cache(maxsize=8)
+def _skeleton(config: ModelConfig, x64: bool) -> S7Model:
+    """The model with shapes in place of arrays."""
+    return eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
+
+
+def _config(data: Any) -> ModelConfig:
+    if not isinstance(data, dict) or data.get("kind") != "ModelConfig":
+        raise ValueError("the configuration is not that of a model")
+    try:
+        return build(ModelConfig, data, "config")
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"config: {error}") from None
+
+
+def _check_sizes(config: ModelConfig, arrays: Arrays) -> None:
+    """Refuse sizes that the arrays in the file do not bear out, before anything of that size is made."""
+    blocks = len({name.split(".")[1] for name in arrays if name.startswith("blocks.")})
+    depth = sum(stage.depth for stage in config.stages)
+    if depth != blocks:
+        raise ValueError(f"the configuration has {depth} blocks, but the arrays are of {blocks}")
+    largest = max((max(array.shape, default=1) for array in arrays.values()), default=0)
+    widths = [config.width, *(stage.width for stage in config.stages if stage.width is not None)]
+    for name, size in [("width", max(widths)), ("state", config.state if config.layer is None else 1)]:
+        if size > largest:
+            raise ValueError(f"the configuration has {name}={size}, but no array is that large")
+    total = max(_HARMLESS, sum(array.size for array in arrays.values()))
+    for size in _integers(to_json(config)):
+        if size > total:
+            raise ValueError(f"the configuration has a size of {size}, but the arrays hold {total} numbers at most")
+
+
+def _integers(data: Any) -> Iterator[int]:
+    if isinstance(data, dict | list):
+        for item in data.values() if isinstance(data, dict) else data:
+            yield from _integers(item)
+    elif isinstance(data, int):
+        yield data
+
+
+def _classes(config: Any) -> Iterator[type]:
+    """The classes of a configuration and of everything in it."""
+    if is_dataclass(config):
+        yield type(config)
+        for field in fields(config):
+            yield from _classes(getattr(config, field.name))
+    elif isinstance(config, tuple):
+        for item in config:
+            yield from _classes(item)
 
 
 def to_json(config: Any) -> Any:
@@ -67,38 +193,17 @@ def to_json(config: Any) -> Any:
         return {"kind": kind_of(config)} | values
     if isinstance(config, tuple):
         return [to_json(item) for item in config]
-    return config
+    return config.item() if isinstance(config, np.generic) else config
 
 
-def from_json(data: Any, path: Path) -> ModelConfig:
-    """The configuration that `to_json` wrote."""
-    if not isinstance(data, dict) or data.get("kind") != "ModelConfig":
-        raise ValueError(f"{path}: the configuration is not a model's")
-    try:
-        return build(ModelConfig, data, "config")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def named_arrays(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a tree by their place in it, as a file holds them."""
+def named_arrays(tree: Any) -> Arrays:
+    """The arrays of a tree by their path in it, in the types that files hold."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-    return {leaf_name(path): _as_real(np.array(leaf, order="C")) for path, leaf in leaves}
-
-
-def _as_real(array: np.ndarray) -> np.ndarray:
-    """Complex numbers as pairs of real ones: safetensors has no complex type of both precisions."""
-    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
-
-
-def _as_stored(leaf: jax.Array | jax.ShapeDtypeStruct) -> jax.Array | jax.ShapeDtypeStruct:
-    if not jnp.issubdtype(leaf.dtype, jnp.complexfloating):
-        return leaf
-    return jax.ShapeDtypeStruct((*leaf.shape, 2), jnp.finfo(leaf.dtype).dtype)
+    return {leaf_name(path): to_stored(np.array(leaf, order="C")) for path, leaf in leaves}
 
 
 def leaf_name(path: tuple) -> str:
-    """blocks.0.layer.maps.W_B, whatever kinds of container the path leads through."""
+    """A path as files write it, such as blocks.0.layer.maps.W_B, whatever containers it leads through."""
     return ".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)
 
 
@@ -111,8 +216,9 @@ def _find(path: Path) -> Path:
     raise FileNotFoundError(f"{path}: no model in this folder; expected one of {', '.join(NAMES)}")
 
 
-def fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
-    """The skeleton with its arrays from the file; every name must be there, and no other."""
+def fill(skeleton: Any, arrays: Arrays, path: Path | None = None) -> Any:
+    """A tree with its arrays replaced by those of a file. The names, shapes and types must agree exactly."""
+    where = "" if path is None else f"{path}: "
     is_array = lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)  # noqa: E731
     places = jax.tree_util.tree_flatten_with_path(eqx.filter(skeleton, is_array))[0]
     wanted = {leaf_name(place): leaf for place, leaf in places}
@@ -120,19 +226,21 @@ def fill(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
     unknown = [name for name in arrays if name not in wanted]
     if missing or unknown:
         parts = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
-        raise ValueError(f"{path}: the arrays are not those of its configuration; {'; '.join(parts)}")
+        raise ValueError(f"{where}the arrays are not those of the configuration; {'; '.join(parts)}")
     for name, leaf in wanted.items():
-        stored = _as_stored(leaf)
-        if arrays[name].shape != stored.shape or arrays[name].dtype != stored.dtype:
-            have, want = (f"{q.dtype}{list(q.shape)}" for q in (arrays[name], stored))
-            raise ValueError(f"{path}: {name} is {have}, expected {want}")
+        shape, dtype = _stored_as(leaf)
+        if arrays[name].shape != shape or arrays[name].dtype != dtype:
+            have = f"{arrays[name].dtype}{list(arrays[name].shape)}"
+            raise ValueError(f"{where}{name} is {have}, expected {dtype}{list(shape)}")
 
     def put(place, leaf):
         if not is_array(leaf):
             return leaf
-        array = arrays[leaf_name(place)]
-        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
-            array = array.view(leaf.dtype)[..., 0]
-        return jnp.asarray(array, leaf.dtype)
+        return jnp.asarray(from_stored(arrays[leaf_name(place)], np.dtype(leaf.dtype)), leaf.dtype)
 
     return jax.tree_util.tree_map_with_path(put, skeleton)
+
+
+def _stored_as(leaf: Any) -> tuple[tuple[int, ...], np.dtype]:
+    one = to_stored(np.zeros(1, leaf.dtype))
+    return (*leaf.shape, *one.shape[1:]), one.dtype
