@@ -1,7 +1,12 @@
 """Saving and loading: bit-equal, whole or not at all, and a file that is not right is refused."""
 
+import errno
 import json
 import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -30,6 +35,78 @@ def build(**changes):
         "norm": "batch",
     }
     return s7.S7Model(key=jax.random.key(3), **{**settings, **changes})
+
+
+class MyStable(s7.Stable):
+    """A transition of the user's own, with a field of its own."""
+
+
+@dataclass(frozen=True)
+class Shifted(s7.Mean):
+    """A head with the same settings as ours that adds a constant."""
+
+    by: float = 100.0
+
+    def read(self, parameters, memory):
+        return super().read(parameters, memory) + self.by
+
+
+def shadowing_mean():
+    """A class with the name of one of ours, importable as tests.test_files:Mean."""
+
+    @dataclass(frozen=True)
+    class Mean(s7.Mean):
+        def read(self, parameters, memory):
+            return super().read(parameters, memory) + 100
+
+    Mean.__qualname__ = "Mean"
+    return Mean
+
+
+Mean = shadowing_mean()
+s7.heads.Head.registry.add(Mean)
+
+
+class Net(eqx.Module):
+    """A module of the user's own: nested modules, static settings, containers, functions, odd types."""
+
+    mlp: eqx.nn.MLP
+    layer: s7.S7Layer
+    parts: dict
+    half: jax.Array
+    complex: jax.Array
+    numbers: np.ndarray
+    key: jax.Array
+    scale: float
+    activation: Callable = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    dtype: np.dtype = eqx.field(static=True)
+    missing: None = None
+
+    def __init__(self, activation=jax.nn.gelu):
+        keys = jax.random.split(jax.random.key(0), 2)
+        self.mlp = eqx.nn.MLP(2, 3, 4, 2, key=keys[0])
+        self.layer = s7.S7Layer(3, 2, transition=s7.Step(), form=s7.Static(), key=keys[1])
+        self.parts = {"b": [jnp.arange(3)], "a": (eqx.nn.Lambda(jnp.tanh), None, {3: True}), "a.b": jnp.ones(1)}
+        self.half = jnp.array([1.5, -2.0], jnp.bfloat16)
+        self.complex = jnp.array([1 + 2j], jnp.complex64)
+        self.numbers = np.array([1.0, 2.0])
+        self.key = jax.random.key(7)
+        self.scale, self.activation, self.names, self.dtype = 0.1, activation, ("x", "y"), np.dtype("int8")
+
+    def __call__(self, x):
+        return self.scale * self.activation(self.layer(jax.vmap(self.mlp)(x))[0])
+
+
+class BigModel(s7.S7Model):
+    """A subclass of our model."""
+
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
+
+
+def run(model, *inputs):
+    return eqx.filter_jit(lambda m, q: m(*q))(model, inputs)
 
 
 def assert_same(a, b):
@@ -62,7 +139,7 @@ def test_a_stream_goes_on_in_another_process(tmp_path):
     _, state = eqx.filter_jit(model.chunk)(np.ones((5, 2)), model.init_state(), np.ones(5))
     path = s7.save_state(state, model, tmp_path / "state.safetensors")
     assert_same(s7.load_state(model, path), state)
-    with pytest.raises(ValueError, match="of a model with another configuration"):
+    with pytest.raises(ValueError, match="belongs to a model with another configuration"):
         s7.load_state(build(width=6), path)
     with pytest.raises(ValueError, match="holds a state, not a model"):
         s7.load(path)
@@ -106,8 +183,8 @@ def rewrite(path, change):
         (lambda a, h: a.pop("head.c"), "missing: head.c"),
         (lambda a, h: a.update(extra=np.zeros(2)), "unknown: extra"),
         (lambda a, h: a.update({"head.c": np.zeros(3, np.float32)}), r"head.c is float32\[3\], expected float32\[2\]"),
-        (lambda a, h: h.update(format=99), "format 99, this version of s7 reads format 1; update s7"),
-        (lambda a, h: h["config"].update(kind="S8Model"), "the configuration is not a model's"),
+        (lambda a, h: h.update(format=99), "format 99, this version of s7 reads formats up to 2; update s7"),
+        (lambda a, h: h["config"].update(kind="S8Model"), "the configuration is not that of a model"),
         (lambda a, h: h["config"].update(widht=3), "config.widht: no setting .widht.; did you mean .width."),
         (lambda a, h: h["config"].pop("encoder"), "config.encoder: ModelConfig needs it"),
     ],
@@ -127,9 +204,9 @@ def test_other_files_are_named(tmp_path):
         s7.load(tmp_path)
     path = tmp_path / "other.safetensors"
     path.write_bytes(save_tensors({"a": np.zeros(2)}))
-    with pytest.raises(ValueError, match="a safetensors file, but not one of s7's"):
+    with pytest.raises(ValueError, match="a safetensors file, but not one that s7 wrote"):
         s7.load(path)
-    with pytest.raises(TypeError, match=r"s7\.save writes an S7Model, not a dict"):
+    with pytest.raises(TypeError, match=r"s7\.save writes an S7Model or another Equinox module, not a dict"):
         s7.save({}, path)
 
 
@@ -138,10 +215,211 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     before = path.read_bytes()
 
     def full(*_):
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left on device: .*m\.safetensors"):
         s7.save(eqx.tree_at(lambda m: m.head["c"], build(), jnp.ones(2, jnp.float32)), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"transition": MyStable(b=0.6)}, {"head": Shifted(2, by=3.0)}, {"head": Mean(2)}], ids=str
+)
+def test_a_model_with_classes_of_ones_own_comes_back(changes, tmp_path):
+    model = build(**changes)
+    back = s7.load(s7.save(model, tmp_path))
+    assert back.config == model.config
+    assert [type(getattr(back.config, name)) for name in changes] == [type(value) for value in changes.values()]
+    np.testing.assert_array_equal(run(back, X), run(model, X))
+
+
+def test_any_module_comes_back_to_the_bit(tmp_path):
+    net = Net()
+    back = s7.load(s7.save(net, tmp_path))
+    assert type(back) is Net
+    assert jax.tree.structure(back) == jax.tree.structure(net)
+    assert list(back.parts) == list(net.parts)
+    assert jax.random.key_data(back.key).tolist() == jax.random.key_data(net.key).tolist()
+    assert (type(back.numbers), back.half.dtype, back.activation) == (np.ndarray, jnp.bfloat16, jax.nn.gelu)
+    assert_same(*(eqx.tree_at(lambda q: q.key, q, None) for q in (back, net)))
+    np.testing.assert_array_equal(run(back, X), run(net, X))
+
+
+def test_a_model_altered_by_hand_comes_back_as_it_is(tmp_path):
+    model = eqx.tree_at(lambda m: m.head, build(), {"W": jnp.ones((7, 5)), "c": jnp.zeros(7)})
+    back = s7.load(s7.save(model, tmp_path))
+    assert type(back) is s7.S7Model
+    assert_same(back, model)
+
+
+def test_a_subclass_of_our_model_comes_back_as_that(tmp_path):
+    model = BigModel(encoder=s7.LinearEncoder(2), head=s7.Mean(1), width=3, state=2, depth=1, key=jax.random.key(0))
+    back = s7.load(s7.save(model, tmp_path))
+    assert type(back) is BigModel
+    np.testing.assert_array_equal(run(back, X), run(model, X))
+
+
+@dataclass(frozen=True)
+class Tagged(s7.Mean):
+    """A head with a setting that JSON cannot hold."""
+
+    tag: frozenset = field(default=frozenset({1}))
+
+
+def local_head():
+    @dataclass(frozen=True)
+    class Local(s7.Mean):
+        pass
+
+    return Local(2)
+
+
+def in_main():
+    kind = type("Scripted", (eqx.Module,), {"__module__": "__main__", "__annotations__": {"scale": float}})
+    return kind(1.0)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: build(head=local_head()), "not written, Local is defined in a function; move it into a module"),
+        (in_main, "not written, Scripted is defined in the script or notebook itself; move it into a module"),
+        (lambda: build(head=Tagged(2)), "not written, blocks.0.config.head.tag is a frozenset, which cannot be saved"),
+        (lambda: Net(lambda x: x), "not written, activation is a lambda .only public functions of jax"),
+        (lambda: Net(shadowing_mean), "not written, activation is the function tests.test_files.shadowing_mean"),
+    ],
+)
+def test_what_could_not_be_restored_is_refused_before_anything_is_written(make, message, tmp_path):
+    model = make()
+    with pytest.raises(ValueError, match=message) as caught:
+        s7.save(model, tmp_path / "run" / "m.safetensors")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda c: c["head"].update(kind="theirs.heads:Star"),
+            "import theirs.heads first, or set S7_PLUGINS=theirs.he",
+        ),
+        (lambda c: c.update(width=10**9), "width=1000000000, but no array is that large"),
+        (lambda c: c.update(state=10**9), "state=1000000000, but no array is that large"),
+        (lambda c: c["head"].update(outputs=10**9), "a size of 1000000000, but the arrays hold"),
+        (lambda c: c["stages"][0].update(depth=2000), "has 2000 blocks, but the arrays are of 1"),
+        (lambda c: c.update(width="4"), "config.width='4' is not a whole number"),
+        (lambda c: c.update(width=None), "config.width=None is not a whole number"),
+        (lambda c: c.update(stages=3), "config.stages=3 is not a list"),
+        (lambda c: c.update(stages=[[]]), r"config.stages\[0\]=\[\] is not a table"),
+        (lambda c: c["transition"].update(tau=[1, {}]), r"config.transition.tau\[1\]={} is not a number"),
+        (lambda c: c["transition"].update(a="x"), "config.transition.a='x' is not a number"),
+        (lambda c: c.update(norm=["layer"]), r"config.norm=\['layer'\] is not one of"),
+        (lambda c: c.update(head=None), "config.head=None is not a table"),
+        (lambda c: c["encoder"].update(inputs=-1), "the model cannot be built: "),
+    ],
+)
+def test_a_crafted_configuration_is_refused_at_once(change, message, tmp_path):
+    path = s7.save(build(), tmp_path / "m.safetensors")
+    rewrite(path, lambda arrays, about: change(about["config"]))
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=message) as caught:
+        s7.load(path)
+    assert time.perf_counter() - start < 2
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update({"class": "their_nets:Net"}), "no class 'their_nets:Net'; import their_nets first"),
+        (lambda d: d.update({"class": "os:PathLike"}), "os:PathLike is not an Equinox module"),
+        (
+            lambda d: d["fields"].update(activation={"function": "os:system"}),
+            "no function 'os:system' among those of j",
+        ),
+        (lambda d: d["fields"].update(activation={"function": "jax:_src"}), "no function 'jax:_src'"),
+        (lambda d: d["fields"].pop("scale"), "tests.test_files:Net: the field 'scale' is missing"),
+        (lambda d: d["fields"].update(more=1), "tests.test_files:Net has no field 'more'"),
+        (lambda d: d["fields"].update(scale={"float": 1}), "malformed"),
+        (lambda d: d["fields"].update(half={"array": "no"}), "malformed"),
+        (lambda d: d["fields"]["half"].update(dtype="float32"), "is uint16"),
+        (lambda d: d["fields"]["half"].update(array="no"), "the array no is missing"),
+        (lambda d: d["fields"].update(half=None), "arrays that the module does not have: half"),
+        (lambda d: d["fields"].update(parts={"dict": [1]}), "malformed"),
+    ],
+)
+def test_a_crafted_structure_is_refused(change, message, tmp_path):
+    path = s7.save(Net(), tmp_path / "m.safetensors")
+    rewrite(path, lambda arrays, about: change(about["config"]["module"]))
+    with pytest.raises(ValueError, match=message) as caught:
+        s7.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_deep_nesting_is_refused(tmp_path):
+    path = s7.save(Net(), tmp_path / "m.safetensors")
+    text = path.read_bytes()
+    rewrite(path, lambda arrays, about: about.update(config="DEEP"))
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + size])
+    about = header["__metadata__"]["s7"].replace('"DEEP"', "[" * 20_000 + "]" * 20_000)
+    arrays = load_tensors(text)
+    path.write_bytes(save_tensors(arrays, {"s7": about, "sha256": storage._checksum(arrays, about)}))
+    with pytest.raises(ValueError, match=r"m\.safetensors: altered since it was written"):
+        s7.load(path)
+
+
+OLD = Path(__file__).parent / "models"
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "dt", "expected"),
+    [
+        ("step-0.6", np.arange(8), np.linspace(0.5, 1, 8), [0.38900697, 1.0553586]),
+        ("s4d-0.6", np.ones((4, 2)), None, [2.7542593]),
+    ],
+)
+def test_models_of_version_0_6_are_read(name, inputs, dt, expected):
+    with s7.backend("xla"):
+        np.testing.assert_allclose(run(s7.load(OLD / f"{name}.safetensors"), inputs, dt), expected, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_mutated_files_give_one_line_errors(tmp_path):
+    """Configurations with a valid checksum in which one value was replaced: loaded, or refused in one line."""
+    path = s7.save(build(), tmp_path / "m.safetensors")
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    values = [None, True, -1, 0, 10**12, 1e300, "x", [], {}, [[]], {"kind": "Mean"}, "none"]
+
+    def mutate(arrays, about):
+        table = about["config"]
+        while True:
+            name = list(table)[rng.integers(len(table))]
+            if isinstance(table[name], dict) and rng.random() < 0.7:
+                table = table[name]
+                continue
+            table[name] = values[rng.integers(len(values))]
+            return
+
+    refused = []
+    for _ in range(150):
+        path.write_bytes(whole)
+        rewrite(path, mutate)
+        try:
+            s7.load(path)
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 75
+    assert all(message.startswith(f"{path}: ") and "\n" not in message for message in refused)

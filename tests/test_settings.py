@@ -151,6 +151,31 @@ def test_what_is_needed_is_named():
         build(ModelConfig, {"encoder": {"kind": "LinearEncoder", "inputs": 2}}, "model")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rate", "learning_rate"),
+        ("decay", "weight_decay"),
+        ("batch", "batch_size"),
+        ("warm_up", "warmup"),
+        ("clip", "clip_norm"),
+        ("shapes", "buckets"),
+        ("ssm_rate", "ssm_learning_rate"),
+        ("ssm_decay", "ssm_weight_decay"),
+        ("selective_rate", "selective_learning_rate"),
+        ("selective_decay", "selective_weight_decay"),
+    ],
+)
+def test_an_old_name_is_rejected_with_the_new_one(old, new):
+    with pytest.raises(ValueError, match=f"^train.{old}: '{old}' is now called {new}$"):
+        build(TrainConfig, {old: 1}, "train")
+
+
+def test_step_sizes_are_two_settings_now():
+    with pytest.raises(ValueError, match=r"^model.transition.steps: 'steps' is now called dt_min and dt_max$"):
+        build(ModelConfig, {"transition": {"kind": "Step", "steps": [0.1, 1]}}, "model", GIVEN)
+
+
 def test_an_unknown_name_meets_its_nearest_or_all_of_them():
     assert unknown("task", "pendulm", ["walker2d", "pendulum"]) == "no task 'pendulm'; did you mean 'pendulum'?"
     assert unknown("task", "x", ["walker2d", "pendulum"]) == "no task 'x'; known: walker2d, pendulum"
@@ -211,5 +236,5 @@ def test_assignments_are_read_as_toml_and_else_as_strings():
 
 @pytest.mark.parametrize("assignment", ["model.width", "=3", "model..width=3", ""])
 def test_an_assignment_that_is_none_is_named(assignment):
-    with pytest.raises(ValueError, match=f"^--set {assignment}: expected key=value, such as model.width=32"):
+    with pytest.raises(ValueError, match=f"^{assignment!r}: expected key=value, such as model.width=32"):
         from_assignments([assignment])

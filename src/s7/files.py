@@ -5,9 +5,10 @@ its structure (see structure.py). Arrays are named by their path in the model. `
 and compares, so that whatever it accepts can be loaded again. Reading a file never unpickles, evaluates or imports.
 """
 
+import json
 import os
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ import numpy as np
 from s7.config import ModelConfig
 from s7.model import ModelState, S7Model
 from s7.registry import require_importable
+from s7.sequence_layer import LayerKind
 from s7.settings import build, kind_of
 from s7.storage import read_arrays, write_arrays
 from s7.structure import Arrays, describe, from_stored, rebuild, to_stored
+from s7.transitions import Transition
 
 # The model in a run folder: the first of these files that exists.
 NAMES = ("best.safetensors", "model.safetensors")
@@ -112,8 +115,8 @@ def _description(model: eqx.Module) -> tuple[Any, Arrays]:
 def _is_built_as(model: S7Model, config: Any, arrays: Arrays) -> bool:
     """Whether a configuration, as JSON, and arrays make exactly this model."""
     try:
-        back = _restored(config, arrays)
-    except ValueError:
+        back = _restored(json.loads(json.dumps(config)), arrays)
+    except (TypeError, ValueError):
         return False
     others = [eqx.filter(q, eqx.is_array, inverse=True) for q in (back, model)]
     return (
@@ -145,9 +148,23 @@ def _config(data: Any) -> ModelConfig:
     if not isinstance(data, dict) or data.get("kind") != "ModelConfig":
         raise ValueError("the configuration is not that of a model")
     try:
-        return build(ModelConfig, data, "config")
+        return build(ModelConfig, _with_step_bounds(data), "config")
     except (TypeError, RecursionError) as error:
         raise ValueError(f"config: {error}") from None
+
+
+def _with_step_bounds(data: Any) -> Any:
+    """A configuration in which `steps`, a range of step sizes in files of format 1, is dt_min and dt_max."""
+    if isinstance(data, list):
+        return [_with_step_bounds(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    table = {name: _with_step_bounds(value) for name, value in data.items()}
+    steps, kind = table.get("steps"), table.get("kind")
+    known = Transition.registry.classes | LayerKind.registry.classes
+    if isinstance(steps, list) and len(steps) == 2 and "dt_min" in getattr(known.get(kind), "__dataclass_fields__", {}):
+        table["dt_min"], table["dt_max"] = table.pop("steps")
+    return table
 
 
 def _check_sizes(config: ModelConfig, arrays: Arrays) -> None:
@@ -162,7 +179,7 @@ def _check_sizes(config: ModelConfig, arrays: Arrays) -> None:
         if size > largest:
             raise ValueError(f"the configuration has {name}={size}, but no array is that large")
     total = max(_HARMLESS, sum(array.size for array in arrays.values()))
-    for size in _integers(to_json(config)):
+    for size in _integers(to_json(replace(config, classes=()))):
         if size > total:
             raise ValueError(f"the configuration has a size of {size}, but the arrays hold {total} numbers at most")
 

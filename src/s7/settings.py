@@ -1,7 +1,8 @@
-"""Settings from tables: what a TOML file or `--set` says becomes frozen dataclasses, checked by their annotations.
+"""Settings: frozen dataclasses built from tables, such as those of a TOML file, and checked by their annotations.
 
-A field that is itself a dataclass, or one of several, is a table with its name under "kind", or just that name:
-`form = "Static"`, `form = {kind = "Factored", rank = 32}`. "none" stands for None, which TOML does not have.
+A field that is itself a dataclass is a table. Where several classes are possible, "kind" names the class, and a string
+stands for a table with that kind alone: `form = "Static"`, `form = {kind = "Factored", rank = 32}`. The string "none"
+stands for None, which TOML cannot write.
 """
 
 import tomllib
@@ -14,15 +15,40 @@ from s7.registry import Registered, unknown
 
 Table = dict[str, Any]
 
+# Settings that had another name up to version 0.6.
+RENAMED = {
+    "rate": "learning_rate",
+    "decay": "weight_decay",
+    "batch": "batch_size",
+    "warm_up": "warmup",
+    "clip": "clip_norm",
+    "shapes": "buckets",
+    "ssm_rate": "ssm_learning_rate",
+    "ssm_decay": "ssm_weight_decay",
+    "selective_rate": "selective_learning_rate",
+    "selective_decay": "selective_weight_decay",
+    "steps": "dt_min",
+}
+
 
 def build(kind: type, table: Mapping[str, Any], where: str, given: Mapping[str, Any] | None = None) -> Any:
-    """A dataclass from a table. `where` leads the messages; `given` are values that no table sets."""
+    """Build a dataclass from a table.
+
+    Args:
+        kind: The dataclass.
+        table: Values of its fields. A "kind" in it is ignored.
+        where: The name of the table, which starts error messages.
+        given: Values of fields that a table may not set.
+
+    Raises:
+        ValueError: If a name is unknown or a value does not fit, naming the setting.
+    """
     given = given or {}
     hints = get_type_hints(kind)
     known = {field.name: field for field in fields(kind) if field.name not in given}
     for name in table:
         if name != "kind" and name not in known:
-            raise ValueError(f"{where}.{name}: {unknown('setting', name, known)}")
+            raise ValueError(f"{where}.{name}: {unknown_setting(name, known)}")
     values = {name: convert(table[name], hints[name], f"{where}.{name}") for name in known if name in table}
     for name, field in known.items():
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
@@ -33,8 +59,22 @@ def build(kind: type, table: Mapping[str, Any], where: str, given: Mapping[str, 
         raise ValueError(f"{where}: {error}") from None
 
 
+def unknown_setting(name: str, known: Iterable[str]) -> str:
+    """The message for an unknown setting: its new name if it was renamed, else the most similar one."""
+    known = list(known)
+    new = RENAMED.get(name)
+    if new is None or new not in known:
+        return unknown("setting", name, known)
+    both = "dt_min and dt_max" if new == "dt_min" else new
+    return f"{name!r} is now called {both}"
+
+
 def convert(value: Any, hint: Any, where: str) -> Any:
-    """A value of a table as the annotation wants it."""
+    """Check a value of a table against an annotation and convert it: lists to tuples, tables to dataclasses.
+
+    Raises:
+        ValueError: If the value does not fit. The message starts with `where`.
+    """
     if get_origin(hint) in (Union, types.UnionType):
         options = get_args(hint)
         if type(None) in options and value in (None, "none"):
@@ -48,6 +88,9 @@ def convert(value: Any, hint: Any, where: str) -> Any:
         return _tuple(value, get_args(hint), where)
     if _kinds(hint):
         return _dataclass(value, hint, where)
+    if hint is Any:
+        return value
+    hint = get_origin(hint) or hint
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
@@ -113,7 +156,7 @@ def _chosen(name: Any, hint: type, where: str) -> type:
 
 
 def table_of(settings: Any) -> Any:
-    """Settings as a table that `build` reads back."""
+    """The table from which `build` makes the same settings."""
     if is_dataclass(settings):
         values = {field.name: table_of(getattr(settings, field.name)) for field in fields(settings)}
         return {"kind": kind_of(settings)} | values
@@ -129,7 +172,7 @@ def kind_of(settings: Any) -> str:
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
-    """The tables, where those above win. Another `kind` starts its table anew."""
+    """Merge two tables; where both have a value, `above` wins. A table of another `kind` replaces the whole table."""
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)
@@ -142,13 +185,13 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
 
 
 def from_assignments(assignments: Iterable[str]) -> Table:
-    """`model.width=32` and the like as a table. The value is read as TOML; what is not TOML is a string."""
+    """The table that assignments such as "model.width=32" make. Values are TOML; what is not TOML is a string."""
     table: Table = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         names = path.strip().split(".")
         if not equals or not all(names):
-            raise ValueError(f"--set {assignment}: expected key=value, such as model.width=32")
+            raise ValueError(f"{assignment!r}: expected key=value, such as model.width=32")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -160,7 +203,7 @@ def from_assignments(assignments: Iterable[str]) -> Table:
 
 
 def to_assignments(table: Mapping[str, Any], below: str = "") -> list[str]:
-    """What `from_assignments` makes this table of."""
+    """The assignments of which `from_assignments` makes this table."""
     assignments = []
     for name, value in table.items():
         if isinstance(value, dict) and "kind" not in value:
@@ -171,7 +214,7 @@ def to_assignments(table: Mapping[str, Any], below: str = "") -> list[str]:
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
-    """A table as TOML: plain values first, then one section for each table in it."""
+    """Format a table as TOML: plain values first, then one section for each table."""
     plain = {name: value for name, value in table.items() if not isinstance(value, dict)}
     lines = [f"{name} = {_toml(value)}" for name, value in plain.items()]
     for name, value in table.items():

@@ -12,7 +12,6 @@ Everything else (lambdas, open files, classes of the running script) is refused 
 
 import inspect
 import sys
-from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -99,8 +98,9 @@ def _describe_instance(value: Any, path: tuple[str, ...], arrays: Arrays) -> Any
     if issubclass(cls, tuple):
         parts = zip(cls._fields, value, strict=True)  # type: ignore[attr-defined]
     else:
-        # Not by getattr: Equinox wraps functions that are read from an instance.
-        parts = ((name, found) for name, found in _fields_of(value))
+        # Not by getattr: Equinox wraps functions that are read from an instance, and tells unset fields from set ones.
+        own = vars(value)
+        parts = ((field.name, own[field.name]) for field in fields(cls) if field.name in own)
     described = {}
     for name, part in parts:
         if inspect.isfunction(part) and part is _default(cls, name):
@@ -108,14 +108,6 @@ def _describe_instance(value: Any, path: tuple[str, ...], arrays: Arrays) -> Any
         else:
             described[name] = _describe(part, (*path, name), arrays)
     return {"class": _class_name(cls), "fields": described}
-
-
-def _fields_of(value: Any) -> Iterator[tuple[str, Any]]:
-    for field in fields(value):
-        try:
-            yield field.name, object.__getattribute__(value, field.name)
-        except AttributeError:
-            continue
 
 
 def _rebuild(data: Any, arrays: Arrays) -> Any:
@@ -169,9 +161,7 @@ def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
     for field in fields(cls):
         if field.name in values:
             object.__setattr__(result, field.name, values.pop(field.name))
-        elif field.default is not MISSING:
-            object.__setattr__(result, field.name, field.default)
-        else:
+        elif field.default is MISSING:  # else the class attribute serves as its value
             raise ValueError(f"{name}: the field {field.name!r} is missing")
     if values:
         raise ValueError(f"{name} has no field {', '.join(map(repr, values))}")
@@ -206,7 +196,8 @@ def _is_rebuildable(cls: type) -> bool:
         return True
     if issubclass(cls, tuple):
         return hasattr(cls, "_fields")
-    return is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    is_frozen = is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return is_frozen and "__slots__" not in vars(cls)
 
 
 def _class_name(cls: type) -> str:

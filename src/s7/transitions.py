@@ -164,23 +164,23 @@ class Step(Transition):
 
         Δ_k = softplus(w_k)        a_k = exp(Λ Δ_k dt_k)        g_k = (exp(Λ Δ_k) - 1) / Λ
 
-    Λ starts at the HiPPO-N spectrum and Δ log-uniform in `steps`. dt None means dt = 1. With `held` the input is held
-    over the gap, g_k = (exp(Λ Δ_k dt_k) - 1) / Λ: `selective=False, held=True` is S5, which sees samples of a signal;
-    `selective=False` is EventSSM, where an event enters whole after any gap.
+    Λ starts at the HiPPO-N spectrum and Δ log-uniform between `dt_min` and `dt_max`. dt None means dt = 1. With `held`
+    the input is held over the gap, g_k = (exp(Λ Δ_k dt_k) - 1) / Λ: `selective=False, held=True` is S5, which sees
+    samples of a signal; `selective=False` is EventSSM, where an event enters whole after any gap.
     """
 
     complex_state: ClassVar[bool] = True
-    steps: tuple[float, float] = (0.001, 0.1)
+    dt_min: float = 0.001
+    dt_max: float = 0.1
     held: bool = False
 
     def __post_init__(self):
-        low, high = self.steps
-        if not 0 < low <= high:
-            raise ValueError(f"Step: steps={self.steps} must be two positive numbers in order")
+        if not 0 < self.dt_min <= self.dt_max:
+            raise ValueError(f"Step: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
 
     def spectrum(self, block, key):
         """Λ = -1/2 + iω, and softplus⁻¹ of the step sizes."""
-        low, high = map(math.log, self.steps)
+        low, high = math.log(self.dt_min), math.log(self.dt_max)
         sizes = jnp.exp(jax.random.uniform(key, (block,), minval=low, maxval=high))
         return {
             "w": jnp.log(jnp.expm1(sizes)),

@@ -110,10 +110,10 @@ class Run(Watcher):
             checkpoint = Checkpoint.read(folder.last, trainer.state, belongs_to)
             trainer.state, trainer.position = checkpoint.state, checkpoint.position
             if trainer.position.best_epoch:
-                trainer.best_model = load_model(trainer.best_model, folder.best)
+                trainer.best_model = files.load(folder.best)
             _record(trainer).write_history(folder.path)
         else:
-            save_model(trainer.best_model, folder.initial)
+            files.save(trainer.best_model, folder.initial)
         if folder.is_finished:
             return Trained(trainer.best_model, trainer.position.history, folder.result().to_json())
         if not folder.is_begun:
@@ -203,7 +203,7 @@ class _KeptRun(Run):
         self.folder, self.belongs_to, self.request = folder, belongs_to, request
 
     def better(self, trainer):
-        save_model(trainer.best_model, self.folder.best)
+        files.save(trainer.best_model, self.folder.best)
 
     def save(self, trainer):
         # The best model is safe before the checkpoint that speaks of it: between the two, the epoch is done again.
@@ -216,21 +216,6 @@ class _KeptRun(Run):
 
 def _record(trainer: Trainer) -> RunRecord:
     return RunRecord({}, tuple(Epoch.from_json(line) for line in trainer.position.history))
-
-
-def save_model(model: Any, path: Path) -> None:
-    """An S7Model as `s7.save` does; of any other module, the arrays."""
-    if isinstance(model, S7Model):
-        files.save(model, path)
-    else:
-        storage.write_arrays(path, "arrays", files.named_arrays(model), type(model).__name__)
-
-
-def load_model(like: Any, path: Path) -> Any:
-    """What `save_model` wrote, of a model like this one."""
-    if isinstance(like, S7Model):
-        return files.load(path)
-    return files.fill(like, storage.read_arrays(path, "arrays")[0], path)
 
 
 def write_examples(model: Any, samples: Samples, path: Path, columns: list[str]) -> None:
