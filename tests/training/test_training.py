@@ -294,13 +294,14 @@ def test_after_a_bad_step_the_last_good_checkpoint_is_whole(tmp_path):
     assert (tmp_path / "last.safetensors").read_bytes() == before
 
 
+class Line(eqx.Module):
+    w: jax.Array
+
+    def __call__(self, inputs, dt=None, length=None, *, key=None):
+        return self.w * inputs
+
+
 def test_any_module_can_be_trained_and_goes_on(tmp_path):
-    class Line(eqx.Module):
-        w: jax.Array
-
-        def __call__(self, inputs, dt=None, length=None, *, key=None):
-            return self.w * inputs
-
     x = np.random.default_rng(0).normal(size=(8, 6, 1)).astype(np.float32)
     data = (x, 3 * x)
     settings = {"epochs": 30, "batch_size": 4, "learning_rate": 0.3}
