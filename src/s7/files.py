@@ -118,10 +118,11 @@ def _is_built_as(model: S7Model, config: Any, arrays: Arrays) -> bool:
         back = _restored(json.loads(json.dumps(config)), arrays)
     except (TypeError, ValueError):
         return False
+    structures: list[Any] = [jax.tree.structure(q) for q in (back, model)]
     others = [eqx.filter(q, eqx.is_array, inverse=True) for q in (back, model)]
     return (
         back.config == model.config
-        and jax.tree.structure(back) == jax.tree.structure(model)
+        and structures[0] == structures[1]
         and jax.tree.leaves(others[0]) == jax.tree.leaves(others[1])
     )
 
@@ -160,7 +161,7 @@ def _with_step_bounds(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     table = {name: _with_step_bounds(value) for name, value in data.items()}
-    steps, kind = table.get("steps"), table.get("kind")
+    steps, kind = table.get("steps"), str(table.get("kind"))
     known = Transition.registry.classes | LayerKind.registry.classes
     if isinstance(steps, list) and len(steps) == 2 and "dt_min" in getattr(known.get(kind), "__dataclass_fields__", {}):
         table["dt_min"], table["dt_max"] = table.pop("steps")

@@ -96,11 +96,11 @@ def _describe_instance(value: Any, path: tuple[str, ...], arrays: Arrays) -> Any
     except ValueError as error:
         raise ValueError(f"{'.'.join(path)}: {error}" if path else str(error)) from None
     if issubclass(cls, tuple):
-        parts = zip(cls._fields, value, strict=True)  # type: ignore[attr-defined]
+        parts = list(zip(cls._fields, value, strict=True))  # type: ignore[attr-defined]
     else:
         # Not by getattr: Equinox wraps functions that are read from an instance, and tells unset fields from set ones.
         own = vars(value)
-        parts = ((field.name, own[field.name]) for field in fields(cls) if field.name in own)
+        parts = [(field.name, own[field.name]) for field in fields(cls) if field.name in own]
     described = {}
     for name, part in parts:
         if inspect.isfunction(part) and part is _default(cls, name):
@@ -146,7 +146,7 @@ def _rebuild_array(array: np.ndarray, name: str, kind: str, dtype: str) -> Any:
 
 
 def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
-    cls = find_class(name)
+    cls: Any = find_class(name)
     if cls is None:
         module = name.partition(":")[0]
         raise ValueError(f"no class {name!r}; import {module} first, or set S7_PLUGINS={module}")
@@ -156,7 +156,7 @@ def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
         key: _default(cls, key) if part == {"default": key} else _rebuild(part, arrays) for key, part in parts.items()
     }
     if issubclass(cls, tuple):
-        return tuple.__new__(cls, [values.pop(key) for key in cls._fields])  # type: ignore[attr-defined]
+        return tuple.__new__(cls, [values.pop(key) for key in cls._fields])
     result = object.__new__(cls)
     for field in fields(cls):
         if field.name in values:
