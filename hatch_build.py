@@ -55,10 +55,11 @@ def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> 
     headers = find_headers()
     common = [*compiler, "-std=c++17", "-fPIC", "-Wall", "-Wextra", *flags]
     with TemporaryDirectory() as objects:
-        jobs = {"dispatch": ["dispatch.cc"], "ffi": ["ffi.cc", "-O1", "-isystem", str(headers)]}
-        jobs |= {
-            f"kernels-{name}": ["kernels.cc", f"-DS7_ISA={name}", *extra] for name, extra in INSTRUCTION_SETS.items()
-        }
+        jobs = {name: [f"{name}.cc"] for name in ("dispatch", "stream", "stream_program")}
+        jobs["ffi"] = ["ffi.cc", "-O1", "-isystem", str(headers)]
+        for source in ("stream_engine", "kernels"):
+            for name, extra in INSTRUCTION_SETS.items():
+                jobs[f"{source}-{name}"] = [f"{source}.cc", f"-DS7_ISA={name}", *extra]
 
         def compile_one(name: str) -> str:
             source, *extra = jobs[name]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from s7.inference import evaluate, predict, predict_proba
     from s7.layer import S7Layer
     from s7.model import S7Model
+    from s7.stream import Stream
     from s7.tokens import detokenize, tokenize
     from s7.training.api import train
     from s7.transitions import Plain, Ring, Stable, Step
@@ -38,6 +39,7 @@ _PUBLIC = {
     "s7.inference": ("evaluate", "predict", "predict_proba"),
     "s7.layer": ("S7Layer",),
     "s7.model": ("S7Model",),
+    "s7.stream": ("Stream",),
     "s7.backend_selection": ("backend", "backends"),
     "s7.training.api": ("train",),
     "s7.transitions": ("Plain", "Ring", "Stable", "Step"),
@@ -84,6 +86,7 @@ __all__ = [
     "Stage",
     "Static",
     "Step",
+    "Stream",
     "TimeMean",
     "TokenEncoder",
     "__version__",

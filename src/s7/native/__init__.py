@@ -42,10 +42,16 @@ def unavailable_reason() -> str:
     return _load()[1]
 
 
+def library() -> ctypes.CDLL:
+    """The loaded library; an error says why there is none."""
+    loaded, reason = _load()
+    if loaded is None:
+        raise RuntimeError(f"no native kernels here: {reason}")
+    return loaded
+
+
 def instruction_set() -> str:
     """The instructions that the kernels use on this processor: "avx512", "avx2" or "baseline"."""
-    library, reason = _load()
-    if library is None:
-        raise RuntimeError(f"no native kernels here: {reason}")
-    library.s7_instruction_set.restype = ctypes.c_char_p
-    return library.s7_instruction_set().decode()
+    name = library().s7_instruction_set
+    name.restype = ctypes.c_char_p
+    return name().decode()

@@ -1,0 +1,223 @@
+// One block on one event: norm, drive, state, output, gate, skip, projection.
+//
+//     w_k = w + W_w u_k            x_k = a_k x_{k-1} + g_k (B_k u_k + b)            y_k = C_k x_k + D_k u_k
+//
+// The products that Full needs, u_i u_j and x_p u_j, are written out, so that all the work is matrix times vector.
+#pragma once
+
+#include "stream_math.h"
+
+namespace s7::S7_ISA::stream {
+
+using s7::stream::BlockPlan;
+using s7::stream::Form;
+using s7::stream::Pooling;
+
+inline int64_t most(int64_t one, int64_t other) { return one > other ? one : other; }
+
+// Numbers that are of use during one event only. `drive` holds the reduced w_k, the input B_k u_k + b, and factors.
+struct Work {
+  float *normalised, *drive, *rows, *products, *output, *factors, *gate, *skip;
+};
+
+// How many numbers each part of `Work` has.
+struct WorkSizes {
+  int64_t width = 0, drive = 0, rows = 0, products = 0, factors = 0;
+
+  void include(const WorkSizes& other) {
+    width = most(width, other.width);
+    drive = most(drive, other.drive);
+    rows = most(rows, other.rows);
+    products = most(products, other.products);
+    factors = most(factors, other.factors);
+  }
+};
+
+class Block {
+ public:
+  Block() = default;
+  explicit Block(const BlockPlan& plan)
+      : plan_(plan),
+        width_(padded(plan.width)),
+        state_(padded(plan.state)),
+        rows_(plan.complex_state ? 2 * state_ : state_),
+        rank_(plan.form == Form::kFactored ? padded(plan.rank) : 0),
+        norm_(plan.norm, plan.width, plan.scale, plan.shift, plan.mean, plan.variance),
+        step_(plan) {
+    pack_input(plan);
+    pack_output(plan);
+    pack_rest(plan);
+  }
+
+  int64_t width() const { return plan_.width; }
+  int64_t out() const { return plan_.out; }
+  int64_t stride() const { return plan_.stride; }
+  Pooling pooling() const { return plan_.pooling; }
+  int64_t state() const { return plan_.state; }
+  bool complex_state() const { return plan_.complex_state; }
+  int64_t state_rows() const { return rows_; }
+  int64_t drive_size() const { return state_ + rows_; }
+  int64_t padded_width() const { return width_; }
+
+  WorkSizes work_sizes() const {
+    WorkSizes sizes;
+    sizes.width = most(width_, padded(plan_.out));
+    sizes.drive = state_ + rows_ + 2 * rank_;
+    sizes.rows = rows_;
+    sizes.products = most(most(quadratic_.rows(), bilinear_.rows()), width_);
+    sizes.factors = 2 * (width_ + rank_);
+    return sizes;
+  }
+
+  // What the layer reads: u normalised, if the norm stands before the layer.
+  const float* prepare(const float* u, float* out) const { return plan_.norm_after ? u : norm_.apply(u, out); }
+
+  // From what the layer reads: the reduced w_k, then B_k u_k + b, `drive_size` numbers in work.drive.
+  void drive(const float* u, const Work& work) const {
+    float *w = work.drive, *input = w + state_, *first = input + rows_, *second = first + rank_;
+    linear_.apply(u, &linear_bias_[0], w);
+    if (!quadratic_.empty()) {
+      pairs(u, plan_.width, work.products);
+      quadratic_.apply(work.products, input, input);
+    }
+    if (!V3_.empty()) {
+      for (int64_t n = 0; n < rank_; n += kLane) store(first + n, load(first + n) * load(second + n));
+      V3_.apply(first, input, input);
+    }
+    step_.reduce(w);
+  }
+
+  void advance(const float* drive, bool timed, float gap, float* x) const {
+    step_.advance(drive, drive + state_, timed, gap, x);
+  }
+
+  // From the state, what the layer reads and what the skip brings, the block's output.
+  void output(const float* x, const float* u, const float* skip, const Work& work, float* out) const {
+    layer_output(x, u, work);
+    float* z = work.output;
+    if (!gate_.empty()) {
+      for (int64_t n = 0; n < width_; n += kLane) store(work.gate + n, gelu(load(z + n)));
+      gate_.apply(work.gate, &gate_bias_[0], work.factors);
+      for (int64_t n = 0; n < width_; n += kLane) store(z + n, load(z + n) * sigmoid(load(work.factors + n)));
+    }
+    if (plan_.skip)
+      for (int64_t n = 0; n < width_; n += kLane) store(z + n, load(z + n) + load(skip + n));
+    const float* result = plan_.norm_after ? norm_.apply(z, work.gate) : z;
+    if (!project_.empty())
+      project_.apply(result, &project_bias_[0], out);
+    else
+      std::memcpy(out, result, size_t(width_) * sizeof(float));
+  }
+
+ private:
+  // Where row p of the state stands among padded rows.
+  int64_t place(int64_t p) const { return p < plan_.state ? p : state_ + p - plan_.state; }
+
+  // y in work.output.
+  void layer_output(const float* x, const float* u, const Work& work) const {
+    const int64_t H = plan_.width, S = plan_.rows();
+    const float* rows = compact(x, work);
+    float *y = work.output, *first = work.factors + width_, *direct = first + rank_, *second = direct + width_;
+    C_.apply(rows, &zeros_[0], work.factors);  // C x, and U1 x where there is one
+    std::memcpy(y, work.factors, size_t(width_) * sizeof(float));
+    if (!direct_.empty()) direct_.apply(u, &direct_bias_[0], direct);  // of u alone: D u or D_k, and U2 u
+    if (plan_.direct == Direct::kFull) {
+      for (int64_t n = 0; n < width_; n += kLane) store(y + n, load(y + n) + load(direct + n));
+    } else {
+      const float* diagonal = plan_.direct == Direct::kDiagonal ? direct : &direct_bias_[0];
+      for (int64_t n = 0; n < width_; n += kLane) store(y + n, load(y + n) + load(diagonal + n) * load(u + n));
+    }
+    if (!bilinear_.empty()) {
+      float* products = work.products;
+      if (plan_.W_C != nullptr) {
+        outer(rows, S, u, H, products);
+        products += S * H;
+      }
+      if (plan_.direct == Direct::kFull) pairs(u, H, products);
+      bilinear_.apply(work.products, y, y);
+    }
+    if (!U3_.empty()) {
+      for (int64_t n = 0; n < rank_; n += kLane) store(first + n, load(first + n) * load(second + n));
+      U3_.apply(first, y, y);
+    }
+  }
+
+  // The rows of the state without padding between real and imaginary parts.
+  const float* compact(const float* x, const Work& work) const {
+    if (!plan_.complex_state || state_ == plan_.state) return x;
+    std::memcpy(work.rows, x, size_t(plan_.state) * sizeof(float));
+    std::memcpy(work.rows + plan_.state, x + state_, size_t(plan_.state) * sizeof(float));
+    return work.rows;
+  }
+
+  void pack_input(const BlockPlan& plan) {
+    const int64_t H = plan.width, P = plan.state, S = plan.rows(), R = plan.rank;
+    const bool factored = plan.V1 != nullptr;
+    linear_ = Matrix(H, state_ + rows_ + (factored ? 2 * rank_ : 0));
+    linear_bias_ = padded_copy(nullptr, linear_.outputs());
+    if (plan.W_w != nullptr) linear_.put(plan.W_w, P, H, 0, 0);
+    for (int64_t p = 0; p < P; ++p) linear_bias_[p] = plan.w[p];
+    for (int64_t p = 0; p < S; ++p) {
+      linear_.put(plan.B + p * H, 1, H, 0, state_ + place(p));
+      if (plan.b != nullptr) linear_bias_[state_ + place(p)] = plan.b[p];
+    }
+    if (plan.W_B != nullptr) {
+      quadratic_ = Matrix(pair_count(H), rows_);
+      put_symmetric(quadratic_, plan.W_B, S, H, 0, [this](int64_t n) { return place(n); });
+    }
+    if (factored) {
+      linear_.put(plan.V1, R, H, 0, state_ + rows_);
+      linear_.put(plan.V2, R, H, 0, state_ + rows_ + rank_);
+      V3_ = Matrix(R, rows_);
+      for (int64_t p = 0; p < S; ++p) V3_.put(plan.V3 + p * R, 1, R, 0, place(p));
+    }
+  }
+
+  void pack_output(const BlockPlan& plan) {
+    const int64_t H = plan.width, S = plan.rows(), R = plan.rank;
+    const bool factored = plan.U1 != nullptr, full = plan.direct == Direct::kFull;
+    C_ = Matrix(S, width_ + (factored ? rank_ : 0));
+    zeros_ = padded_copy(nullptr, C_.outputs());
+    C_.put(plan.C, H, S, 0, 0);
+    if (factored) C_.put(plan.U1, R, S, 0, width_);
+    direct_bias_ = padded_copy(nullptr, width_ + rank_);
+    if (factored || plan.W_D != nullptr) direct_ = Matrix(H, width_ + (factored ? rank_ : 0));
+    if (full) {
+      direct_.put(plan.D, H, H, 0, 0);
+    } else {
+      for (int64_t n = 0; n < H; ++n) direct_bias_[n] = plan.D[n];
+      if (plan.W_D != nullptr) direct_.put(plan.W_D, H, H, 0, 0);
+    }
+    if (factored) {
+      direct_.put(plan.U2, R, H, 0, width_);
+      U3_ = Matrix(R, width_);
+      U3_.put(plan.U3, H, R, 0, 0);
+    }
+    const int64_t selected = plan.W_C != nullptr ? S * H : 0;
+    if (selected > 0 || full) bilinear_ = Matrix(selected + (full ? pair_count(H) : 0), width_);
+    if (selected > 0) bilinear_.put(plan.W_C, H, S * H, 0, 0);
+    if (full) put_symmetric(bilinear_, plan.W_D, H, H, selected, [](int64_t n) { return n; });
+  }
+
+  void pack_rest(const BlockPlan& plan) {
+    if (plan.gate_W != nullptr) {
+      gate_ = Matrix(plan.width, width_);
+      gate_.put(plan.gate_W, plan.width, plan.width, 0, 0);
+      gate_bias_ = padded_copy(plan.gate_c, plan.width);
+    }
+    if (plan.project_W != nullptr) {
+      project_ = Matrix(plan.width, padded(plan.out));
+      project_.put(plan.project_W, plan.out, plan.width, 0, 0);
+      project_bias_ = padded_copy(plan.project_c, plan.out);
+    }
+  }
+
+  BlockPlan plan_{};  // its pointers say what the block has; nothing is read through them after packing
+  int64_t width_ = 0, state_ = 0, rows_ = 0, rank_ = 0;
+  Norm norm_;
+  StateStep step_;
+  Matrix linear_, quadratic_, V3_, C_, direct_, bilinear_, U3_, gate_, project_;
+  Buffer<float> linear_bias_, zeros_, direct_bias_, gate_bias_, project_bias_;
+};
+
+}  // namespace s7::S7_ISA::stream

@@ -1,0 +1,19 @@
+// Reads the flat description of a model: whole numbers that say what it is, and weights in one array.
+#pragma once
+
+#include <vector>
+
+#include "stream_plan.h"
+
+namespace s7::stream {
+
+struct Program {
+  std::vector<BlockPlan> blocks;
+  ModelPlan model{};
+};
+
+// False if anything is out of range, missing or left over. The plan points into `weights`.
+bool read_program(const int64_t* settings, int64_t setting_count, const float* weights, int64_t weight_count,
+                  Program& program);
+
+}  // namespace s7::stream
