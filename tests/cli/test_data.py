@@ -205,3 +205,12 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch, capsys):
     line.show("too soon")
     line.clear()
     assert capsys.readouterr().err == "\rhalf\033[K\r\033[K"
+
+
+def test_missing_simulators_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert main(["data", "make", "walker2d", "--data", str(tmp_path)]) == 2
+    assert "pip install 's7-ssm[walker]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main(["data", "make", "pendulum"]) == 2
+    assert "nothing to make" in capsys.readouterr().err
