@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 import s7
-from s7.bench import cases, layer, machine, records, rivals, scan, straightforward, stream, timing, torch_layer, train
+from s7.bench import (
+    cases,
+    implementations,
+    layer,
+    machine,
+    materialised,
+    records,
+    scan,
+    stream,
+    timing,
+    torch_layer,
+    train,
+)
 from s7.bench.cases import LayerCase
 from s7.bench.memory import peak_in_a_child
 from s7.bench.page import write
@@ -20,8 +32,8 @@ from s7.machine import usable_cores
 from s7.settings import build, table_of
 
 TINY = LayerCase(2, 6, 4, 3)
-# Each backend, and the straightforward version.
-WAYS = len(rivals.backend_names()) + 1
+# Each backend, and the materialised version.
+WAYS = len(implementations.backend_names()) + 1
 
 
 @pytest.fixture
@@ -54,23 +66,23 @@ def layer_rows():
         ("static", s7.Stable(a=2.0, b=0.75, gain="variance")),
     ],
 )
-def test_the_straightforward_version_is_the_layer(D, transition, key):
+def test_the_materialised_version_is_the_layer(D, transition, key):
     one = s7.S7Layer(4, 3, key=key, transition=transition, form=s7.Full(D=D), dtype=jnp.float64)
     u = jax.random.normal(key, (6, 4), jnp.float64)
 
     def values(call):
         return jax.jit(jax.value_and_grad(lambda layer, u: jnp.sum(jnp.sin(call(layer, u))), (0, 1)))(one, u)
 
-    ours, plain = values(lambda layer, u: layer(u)[0]), values(straightforward.call)
+    ours, plain = values(lambda layer, u: layer(u)[0]), values(materialised.call)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("settings", [{"transition": s7.Plain()}, {"form": s7.Static()}])
-def test_the_straightforward_version_says_what_it_does_not_have(settings, key):
+def test_the_materialised_version_says_what_it_does_not_have(settings, key):
     one = s7.S7Layer(4, 3, key=key, **settings)
     with pytest.raises(ValueError, match="written out here, not"):
-        straightforward.call(one, jnp.zeros((6, 4)))
+        materialised.call(one, jnp.zeros((6, 4)))
 
 
 def test_operations_are_counted_by_the_papers_formula():
@@ -80,7 +92,7 @@ def test_operations_are_counted_by_the_papers_formula():
 
 
 def test_rows_have_all_fields_and_agree_with_themselves(layer_rows):
-    assert [row["way"] for row in layer_rows] == [*rivals.backend_names(), "materialised"]
+    assert [row["way"] for row in layer_rows] == [*implementations.backend_names(), "materialised"]
     for row in layer_rows:
         assert (row["batch"], row["length"], row["width"], row["state"]) == (2, 6, 4, 3)
         assert (row["tasks"], row["D"], row["gain"]) == ([], "diagonal", "rate")
@@ -94,7 +106,7 @@ def test_rows_have_all_fields_and_agree_with_themselves(layer_rows):
 
 def test_the_native_backend_comes_first_when_it_is_there(monkeypatch):
     monkeypatch.setattr(s7, "backends", lambda: {"xla": "", "parallel": "", "native": ""})
-    assert rivals.backend_names() == ["native", "xla", "parallel"]
+    assert implementations.backend_names() == ["native", "xla", "parallel"]
 
 
 def test_what_would_not_fit_is_skipped(monkeypatch, nothing_computed):
@@ -114,7 +126,7 @@ def test_ways_that_disagree_are_not_timed(monkeypatch):
     with pytest.raises(ArithmeticError, match="materialised differs from "):
         list(layer.rows([TINY]))
     with pytest.raises(ArithmeticError, match="b differs"):
-        rivals.require_agreement({"a": np.ones(2), "b": np.array([1, np.nan])}, "here")
+        implementations.require_agreement({"a": np.ones(2), "b": np.array([1, np.nan])}, "here")
 
 
 def test_the_papers_layers_are_those_of_the_presets(monkeypatch):
@@ -129,7 +141,7 @@ def test_the_papers_layers_are_those_of_the_presets(monkeypatch):
     assert shared.tasks == ("shd", "ssc")
 
 
-def test_rivals_take_turns_until_one_has_used_its_time(monkeypatch):
+def test_implementations_take_turns_until_one_has_used_its_time(monkeypatch):
     now, order = [0.0], []
     monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
 
@@ -145,7 +157,7 @@ def test_rivals_take_turns_until_one_has_used_its_time(monkeypatch):
 def test_scans_agree_and_are_set_beside_a_copy():
     rows = list(scan.rows([(2, 8, 3)], runs=1))
     copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, usable_cores()}}
-    ways = {*rivals.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
+    ways = {*implementations.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
     assert {(row["number"], row["way"]) for row in rows} == {(n, way) for n in ("real", "complex") for way in ways}
     for row in rows:
         size = 2 * 8 * 3 * (4 if row["number"] == "real" else 8)
@@ -216,7 +228,7 @@ def test_a_terminal_gets_a_table(nothing_computed, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "sgemm 100 GFLOP/s" in lines[0]
     assert lines[1].split()[:7] == ["task", "batch", "L", "H", "P", "D", "way"]
-    assert lines[2].split()[:7] == ["shd", "128", "256", "48", "8", "full", rivals.backend_names()[0]]
+    assert lines[2].split()[:7] == ["shd", "128", "256", "48", "8", "full", implementations.backend_names()[0]]
     assert lines[-1].split()[1:] == ["1", "131,072", "48", "8", "full", "materialised", "too", "large"]
 
 

@@ -13,11 +13,11 @@ import pytest
 from safetensors.numpy import save_file
 
 import s7
+from s7.publishing.plots import envelope, thin
 from s7.publishing.text import duration, metric_mean_std, number
 from s7.report import write
-from s7.report.compare import grouped, winner
-from s7.report.dynamics import look, one_sequence
-from s7.report.figures import envelope, thin
+from s7.report.comparison import grouped, winner
+from s7.report.layer_views import layer_views, one_sequence
 from s7.report.run import Example, read
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -156,7 +156,7 @@ def page(tmp_path_factory, regression) -> Page:
 def test_regression(page):
     for told in ("Walker, one <step> ahead", "0.1234", "0.125", "12,345 parameters", "12 min 34 s", "persistence"):
         assert told in page.text
-    assert "4 times as much" in page.text  # 0.4936 / 0.1234
+    assert "(4×)" in page.text  # 0.4936 / 0.1234
     assert "All of the test set counts." in page.text
     assert "s7 train walker2d --preset ours --protocol strict --seed 0" in page.text
     assert "ab12" * 16 in page.text
@@ -164,7 +164,7 @@ def test_regression(page):
     # The columns that vary, named as they are, a dollar and all.
     assert "$y$ <i>" in page.text
     assert "still" not in page.text
-    for name in ("learning", "answers", "memory", "selection", "settings"):
+    for name in ("training", "predictions", "memory", "selectivity", "settings"):
         assert name in page.ids()
     assert "block 1" in page.text
     assert "form.kind Factored" in page.text
@@ -200,7 +200,7 @@ def test_uncertain_pictures(tmp_path, rng):
     assert page.source.count("data:image/png;base64,") == 24  # a strip over the traces, one over the selection
     assert "block 1 →" in page.text
     assert "block 1 ←" in page.text
-    assert "in the units of the gaps" in page.text
+    assert "in the unit of the gaps" in page.text
     assert "initial" not in page.text  # there is no model from before training
 
 
@@ -228,8 +228,8 @@ def test_classes_of_tokens(tmp_path, rng):
     page = page_of(tmp_path, folder)
     assert "12.34 %" in page.text  # the accuracy on the test set
     assert "90.0 %" in page.text  # of the first class
-    assert "250 test answers, 92.80 % right" in page.text
-    assert "no for yes & <maybe> (10)" in page.text
+    assert "250 test predictions, 92.80 % correct" in page.text
+    assert "no taken for yes & <maybe> (10)" in page.text
     assert "✓ yes & <maybe>" in page.text
     assert "block 2" in page.text
 
@@ -262,7 +262,7 @@ def test_another_architecture(tmp_path, rng):
     save_examples(folder, [{"inputs": numbers, "targets": numbers, "outputs": numbers}])
     save_file({"W": numbers}, folder / "best.safetensors")
     page = page_of(tmp_path, folder)
-    assert "there is no S7 model to look into" in page.text
+    assert "the model cannot be loaded" in page.text
     assert "--model lstm" in page.text
 
 
@@ -275,7 +275,7 @@ def test_unfinished(tmp_path):
 def test_just_begun(tmp_path):
     folder = make_run(tmp_path / "run", finished=False)
     (folder / "metrics.jsonl").unlink()
-    assert "no epoch has finished yet" in page_of(tmp_path, folder).text
+    assert "No epoch has finished yet" in page_of(tmp_path, folder).text
 
 
 def test_started_from_python(tmp_path):
@@ -292,12 +292,12 @@ def test_several(tmp_path):
     runs += [make_run(tmp_path / "lstm", model="lstm", valid={"mse": 0.9}, test={"mse": 0.8})]
     runs += [make_run(tmp_path / "late", seed=3, finished=False)]
     page = page_of(tmp_path, *runs)
-    assert "0.133 ± 0.010 MSE on the test set over 3 seeds, s7: the best on the validation set" in page.text
+    assert "0.133 ± 0.010 MSE on the test set over 3 seeds, s7: best on the validation set" in page.text
     assert "5 runs in 2 groups" in page.text
     assert "1 run is unfinished" in page.text
     assert "s7 3 of 4 12,345 0.135 ± 0.010 0.133 ± 0.010" in page.text
     assert "model.kind s7 lstm" in page.text
-    assert "Every run (5 runs)" in page.text
+    assert "All runs (5)" in page.text
 
 
 def test_several_tasks(tmp_path):
@@ -321,18 +321,18 @@ def test_factors_are_those_of_the_layer(regression):
     u = model.config.encoder(model.encoder, jax.numpy.asarray(inputs))
     u = block.norm.prepare(u, None, None)[0](u)
     matrices = block.layer.matrices(u)
-    (seen,) = look(model, run.examples[0])
+    (seen,) = layer_views(model, run.examples[0])
     np.testing.assert_allclose(seen.factor, np.abs(matrices.transition), rtol=1e-5)
     np.testing.assert_allclose(np.exp(-1 / seen.tau), np.abs(matrices.transition), rtol=1e-4)
     static = np.einsum("ph,lh->lp", block.layer.maps["B"], u)
     W_B, _ = block.layer.form.selected_matrices(block.layer.maps, u)
     selected = np.einsum("lph,lh->lp", W_B, u)
     np.testing.assert_allclose(
-        seen.shares["B"], np.linalg.norm(selected, axis=1) / np.linalg.norm(static, axis=1), rtol=1e-4
+        seen.selective["B"], np.linalg.norm(selected, axis=1) / np.linalg.norm(static, axis=1), rtol=1e-4
     )
     direct = np.einsum("lhi,li->lh", matrices.D, u) - block.layer.maps["D"] * u
     np.testing.assert_allclose(
-        seen.shares["D"],
+        seen.selective["D"],
         np.linalg.norm(direct, axis=1) / np.linalg.norm(block.layer.maps["D"] * u, axis=1),
         rtol=1e-4,
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import s7
 from s7.cli.main import main
 from s7.theory import CHECKS, approximation, gradients, record, stability, verify, weight_ratio
-from s7.theory.parameterizations import RIVALS
+from s7.theory.parameterizations import ALTERNATIVES
 
 SMALL = {
     "stability": lambda make: stability.check(0, make, layers=2, length=64),
@@ -112,7 +112,7 @@ def test_a_broken_transition_fails(broken, name, kind, claim):
     assert not check.passed
 
 
-def test_rivals_that_were_bounded_would_fail():
+def test_alternatives_that_were_bounded_would_fail():
     """The points about other parameterizations are measured, not assumed."""
     sweep = gradients.Sweep(*(np.geomspace(1, 100, 50),) * 2, gradient=np.geomspace(1, 100, 50), slope=np.ones(50))
     assert not gradients._unbounded("flat", sweep, s7.Stable(), 1000).holds
@@ -147,9 +147,9 @@ def test_the_weight_ratio(a, b, w, dt, sign):
 
 @settings(max_examples=25)
 @given(tau=st.floats(0.6, 1e5))
-@pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
-def test_raw_parameters_make_the_memory_they_are_for(rival, tau):
-    np.testing.assert_allclose(rival.time(rival.raw(np.array([tau]))), tau, rtol=1e-9)
+@pytest.mark.parametrize("alternative", ALTERNATIVES, ids=lambda alternative: alternative.name)
+def test_raw_parameters_make_the_memory_they_are_for(alternative, tau):
+    np.testing.assert_allclose(alternative.time(alternative.raw(np.array([tau]))), tau, rtol=1e-9)
 
 
 @given(m=st.integers(4, 40), t=st.floats(0, 1e4))
@@ -195,33 +195,30 @@ class TestPage:
 
     def test_html(self, page, held, broken, tmp_path):
         checks = [*held.values(), broken("weight-ratio", Steep)]
-        (path,) = page.write(checks[:4], tmp_path / "verify.html", "s7 verify")
-        text = path.read_text()
+        text = page.write(checks[:4], tmp_path / "verify.html", "s7 verify").read_text()
         assert text.count("<svg ") == 4
         assert text.count("<b>holds</b>") == sum(len(check.points) for check in checks[:4]) + 4
         assert "fails</b>" not in text
-        assert text.count("What this cannot show.") == 4
-        text = page.html(checks[4:], "s7 verify")
+        assert text.count("<b>Limits.</b>") == 4
+        text = pages.render(page.page(checks[4:], "s7 verify"))
         assert text.count("fails</b>") == 3
         assert "0 of 2 points hold" in text
 
     def test_markdown(self, page, held, tmp_path):
         checks = [held["weight-ratio"], held["approximation"]]
-        *pictures, path = page.write(checks, tmp_path / "verify.md", "s7 verify --out verify.md")
-        text = path.read_text()
+        text = page.write(checks, tmp_path / "verify.md", "s7 verify --out verify.md").read_text()
+        figures = list((tmp_path / "figures").iterdir())
         assert "    s7 verify --out verify.md\n" in text
-        assert {picture.name for picture in pictures} == {"verify-weight-ratio.svg", "verify-approximation.svg"}
-        for picture in pictures:
-            assert f"(figures/{picture.name})" in text
-            drawn = picture.read_text()
+        assert {figure.name for figure in figures} == {"verify-weight-ratio.svg", "verify-approximation.svg"}
+        for figure in figures:
+            assert f"(figures/{figure.name})" in text
+            drawn = figure.read_text()
             assert "var(" not in drawn
             assert ElementTree.fromstring(drawn).tag.endswith("svg")
 
     def test_what_is_infinite_can_be_drawn(self, broken):
-        from s7.theory.pictures import picture
-
         for name, kind in (("approximation", Flipped), ("stability", Flipped)):
-            assert picture(broken(name, kind)).startswith("<svg ")
+            assert plots.draw(name, FIGURES[name], broken(name, kind).curves).startswith("<svg ")
 
 
 class TestCommand:
@@ -262,7 +259,7 @@ class TestCommand:
 
     def test_no_matplotlib(self, monkeypatch, capsys, tmp_path):
         for name in [
-            name for name in sys.modules if name.startswith(("s7.report.", "s7.theory.page", "s7.theory.pictures"))
+            name for name in sys.modules if name.startswith(("s7.publishing.p", "s7.theory.page", "s7.theory.figures"))
         ]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "matplotlib", None)

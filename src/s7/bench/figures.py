@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, ways_of
-from s7.report.figures import log_scale
+from s7.publishing.plots import log_scale
 
 # Okabe and Ito's colours, told apart by readers with any colour vision; markers tell the same story.
 LOOKS = (

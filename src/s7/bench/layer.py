@@ -1,4 +1,4 @@
-"""The layer under each backend, beside the straightforward version that writes out B_k and C_k.
+"""The layer under each backend, beside the materialised version that writes out B_k and C_k.
 
     flops a step, forward = 2 (P·H² + P·H²)  [+ 2 H³ where D is full]           forward + backward: three times that
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 import jax.numpy as jnp
 
-from s7.bench import straightforward
+from s7.bench import materialised
 from s7.bench.cases import LayerCase
+from s7.bench.implementations import backend_names, compiled, require_agreement
 from s7.bench.machine import fits, sgemm_rate
 from s7.bench.measures import Row
 from s7.bench.memory import peak_in_a_child
-from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import Run, best_of
 from s7.bench.torch_layer import Peer
 from s7.layer import S7Layer
@@ -32,7 +32,7 @@ def flops(width: int, state: int, D: str, *, gradient: bool = False) -> int:
 
 def too_large(case: LayerCase) -> bool:
     """Whether the written-out matrices would not fit."""
-    needed = straightforward.bytes_needed(case.steps, case.width, case.state, full_D=case.form.D == "full")
+    needed = materialised.bytes_needed(case.steps, case.width, case.state, full_D=case.form.D == "full")
     return not fits(needed)
 
 
@@ -40,7 +40,7 @@ def program(way: str, case: LayerCase, *, gradient: bool) -> Run:
     """A way of computing the case, compiled."""
 
     def forward(layer: S7Layer, u: jax.Array) -> jax.Array:
-        one = straightforward.call if way == MATERIALISED else lambda layer, u: layer(u)[0]
+        one = materialised.call if way == MATERIALISED else lambda layer, u: layer(u)[0]
         return jax.vmap(one, (None, 0))(layer, u)
 
     def loss(layer, u):

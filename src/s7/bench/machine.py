@@ -41,13 +41,13 @@ def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
     product = jax.jit(jnp.matmul)
     for size in sizes:
         a, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
-        rivals: dict[str, Run] = {
+        implementations: dict[str, Run] = {
             "numpy": partial(np.matmul, a, b, out=np.empty_like(a)),
             "jax": partial(lambda a, b: product(a, b).block_until_ready(), jnp.asarray(a), jnp.asarray(b)),
         }
-        for run in rivals.values():
+        for run in implementations.values():
             run()
-        rates += [2 * size**3 / seconds / 1e9 for seconds in best_of(10, rivals, seconds=0.5).values()]
+        rates += [2 * size**3 / seconds / 1e9 for seconds in best_of(10, implementations, seconds=0.5).values()]
     time.sleep(SETTLING)
     return max(rates)
 

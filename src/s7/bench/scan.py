@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from s7.bench.implementations import backend_names, compiled, require_agreement
 from s7.bench.machine import copier, new_copier
 from s7.bench.measures import Row
-from s7.bench.rivals import backend_names, compiled, require_agreement
 from s7.bench.timing import best_of
 from s7.machine import usable_cores
 from s7.recurrence import recurrence

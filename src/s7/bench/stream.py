@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 
 from s7.bench.cases import INPUTS, paper_config
+from s7.bench.implementations import backend_names, require_agreement, under
 from s7.bench.measures import Row
-from s7.bench.rivals import backend_names, require_agreement, under
 from s7.bench.timing import Run, best_of
 from s7.layer import S7Layer
 from s7.model import S7Model
@@ -48,14 +48,14 @@ def rows(
                 manners += [(f"chunk of {chunk}", chunk, _chunked) for chunk in chunks]
             for manner, count, make in manners:
                 where = f"{task}, {part}, {manner}"
-                rivals, answers = {}, {}
+                implementations, answers = {}, {}
                 for backend in backend_names():
                     say(f"{where}, compiling {backend}")
-                    rivals[backend] = make(streamed, events[:count], backend)
-                    answers[backend] = rivals[backend]()
+                    implementations[backend] = make(streamed, events[:count], backend)
+                    answers[backend] = implementations[backend]()
                 require_agreement(answers, where)
                 say(f"{where}, timing")
-                seconds = best_of(runs, rivals)
+                seconds = best_of(runs, implementations)
                 for way, took in seconds.items():
                     yield {
                         "benchmark": "stream",

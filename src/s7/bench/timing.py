@@ -1,23 +1,23 @@
-"""Timing on a machine that does other things too: rivals take turns, and the best of several runs counts."""
+"""Timing on a shared machine: implementations take turns, and the best of several runs counts."""
 
 import time
 from collections.abc import Callable, Mapping
 
-# Seconds that one rival may take in all: a slow one has fewer runs, the others have theirs.
-PATIENCE = 2.0
+# Seconds for all runs of one implementation: a slow one gets fewer runs.
+BUDGET = 2.0
 
-# Runs of a rival in one turn: after the first, memory and caches are its own, as they are in a loop that trains.
+# Runs of an implementation in one turn: after the first, caches are warm, as they are in a training loop.
 TURN = 3
 
 Run = Callable[[], object]
 
 
-def best_of(runs: int, rivals: Mapping[str, Run], seconds: float = PATIENCE) -> dict[str, float]:
-    """The least seconds that each rival took in `runs` runs. Each has run before: what is compiled is compiled."""
-    best = dict.fromkeys(rivals, float("inf"))
-    spent = dict.fromkeys(rivals, 0.0)
+def best_of(runs: int, implementations: Mapping[str, Run], seconds: float = BUDGET) -> dict[str, float]:
+    """The shortest time in seconds of each implementation in `runs` runs. Compile them first by running them once."""
+    best = dict.fromkeys(implementations, float("inf"))
+    spent = dict.fromkeys(implementations, 0.0)
     for done in range(0, runs, TURN):
-        for name, run in rivals.items():
+        for name, run in implementations.items():
             for _ in range(min(TURN, runs - done)):
                 if spent[name] < seconds:
                     start = time.perf_counter()

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.bench.cases import INPUTS, OUTPUTS, paper_config
+from s7.bench.implementations import backend_names, require_agreement, under
 from s7.bench.measures import Row
-from s7.bench.rivals import backend_names, require_agreement, under
 from s7.bench.timing import best_of
 from s7.data.batching import Batch
 from s7.model import S7Model
@@ -71,14 +71,16 @@ def rows(
             size = min(training.batch_size, max(1, STEPS // length))
             batch = _batch(size, length)
             where = f"{task}, {size}×{length:,}"
-            rivals = {}
+            implementations = {}
             for backend in backend_names():
                 say(f"{where}, compiling {backend}")
-                rivals[backend] = Training(steps, optimizer, state, batch, backend)
+                implementations[backend] = Training(steps, optimizer, state, batch, backend)
             say(f"{where}, comparing")
-            require_agreement({name: rival() for name, rival in rivals.items()}, where, TOLERANCE)
+            require_agreement(
+                {name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE
+            )
             say(f"{where}, timing")
-            seconds = best_of(runs, rivals)
+            seconds = best_of(runs, implementations)
             about = {
                 "benchmark": "train",
                 "task": task,
@@ -95,7 +97,7 @@ def rows(
                     "step_ms": took * 1e3,
                     "step_ratio": took / next(iter(seconds.values())),
                     "steps_per_s": 1 / took,
-                    "compile_s": rivals[way].compile_seconds,
+                    "compile_s": implementations[way].compile_seconds,
                 }
 
 

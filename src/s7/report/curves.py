@@ -1,23 +1,20 @@
-"""How training went: loss, metric and learning rate over the epochs."""
-
-from collections.abc import Sequence
-from typing import Any
+"""Training curves: loss, metric and learning rate over the epochs."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from s7.publishing.plots import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers
 from s7.publishing.text import is_percent, metric_name
-from s7.report.figures import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers
 from s7.report.run import Run
 
 TRAIN, VALID = SOFT, COLOURS[0]
 
 
-def learning(run: Run) -> Figure:
-    """The loss and the metric, each on the training and the validation set, and the rate below them."""
+def training(run: Run) -> Figure:
+    """Loss and metric on the training and validation sets, and the learning rate below them."""
     shown = [run.metric] if shows_one(run) else ["loss", run.metric]
-    rates = np.array([float(line.get("learning_rate", np.nan)) for line in run.epochs])
+    rates = np.array([np.nan if epoch.learning_rate is None else epoch.learning_rate for epoch in run.epochs])
     layout = [shown] + ([["rate"] * len(shown)] if np.isfinite(rates).any() else [])
     figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
     panels = figure.subplot_mosaic(layout, height_ratios=[3.2, 1][: len(layout)])  # type: ignore[arg-type]
@@ -37,11 +34,11 @@ def learning(run: Run) -> Figure:
 
 
 def shows_one(run: Run) -> bool:
-    """Whether the loss is the metric, perhaps in another unit, so that one panel shows both."""
+    """Whether the loss is the metric up to a factor, so that one panel shows both."""
     if run.metric == "loss":
         return True
     loss, metric = (run.history("valid", name) for name in ("loss", run.metric))
-    known = run.result.get("objective") == "MeanSquared" or len(loss) > 2  # few points are always proportional
+    known = run.result.objective == "MeanSquared" or len(loss) > 2  # two points may be proportional by chance
     return known and bool(np.allclose(loss * metric[0], metric * loss[0], rtol=1e-3, atol=0))
 
 
@@ -53,11 +50,11 @@ def _panel(axes: Axes, run: Run, name: str) -> None:
     marker = "o" if len(epochs) < 3 else ""
     for label, (line, colour) in lines.items():
         axes.plot(epochs, factor * line, color=colour, marker=marker, markersize=3, label=label)
-    best = run.best
-    if best is not None and name in best["valid"]:
-        axes.axvline(best["epoch"], color=VALID, linewidth=0.8, linestyle=":")
-        label = f"best, epoch {best['epoch']}"
-        axes.plot(best["epoch"], factor * best["valid"][name], "o", color=VALID, markersize=6, label=label)
+    best = run.record.best
+    if best is not None and name in best.valid:
+        axes.axvline(best.epoch, color=VALID, linewidth=0.8, linestyle=":")
+        label = f"best, epoch {best.epoch}"
+        axes.plot(best.epoch, factor * best.valid[name], "o", color=VALID, markersize=6, label=label)
     axes.set_title(metric_name(name) + (", %" if is_percent(name) else ""))
     axes.margins(x=0.02)
     if not run.gaussian or name != "loss":
@@ -66,18 +63,18 @@ def _panel(axes: Axes, run: Run, name: str) -> None:
 
 
 def error_scale(axes: Axes, name: str, values: np.ndarray) -> None:
-    """Errors are seen in proportion, wherever they can be; shares are not."""
+    """Show errors on a logarithmic scale where they are positive and vary; percentages never."""
     values = values[np.isfinite(values)]
     if not is_percent(name) and values.size and values.min() > 0 and values.max() > 1.5 * values.min():
         log_scale(axes, values.min(), values.max())
 
 
 def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
-    """The validation metric of every run; seeds of a group share a colour.
+    """The validation metric of every run; runs of a group share a colour.
 
-    Over epochs; over minutes where groups differ, for an epoch of one may take as long as ten of another.
+    Several groups are shown over minutes instead of epochs, as their epochs may take different times.
     """
-    timed = len(groups) > 1 and all("seconds" in line for runs in groups for run in runs for line in run.epochs)
+    timed = len(groups) > 1 and all(epoch.seconds for runs in groups for run in runs for epoch in run.epochs)
     figure = Figure(figsize=(WIDTH, max(3.8, 0.3 * len(groups))), layout="constrained")
     axes = figure.subplots()
     factor = 100 if is_percent(metric) else 1
@@ -87,13 +84,13 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
             line = factor * run.history("valid", metric)
             every.append(line)
             colour, style = COLOURS[place % len(COLOURS)], "-" if place < len(COLOURS) else "--"
-            when = _minutes(run.epochs) if timed else _numbers(run)
+            when = _minutes(run) if timed else _numbers(run)
             marker = "." if len(when) < 3 else ""
             axes.plot(when, line, style, marker=marker, color=colour, linewidth=1.2, label=None if n else label)
-            best = run.best
-            if best is not None and metric in best["valid"]:
-                at = best["seconds"] / 60 if timed else best["epoch"]
-                axes.plot(at, factor * best["valid"][metric], "o", color=colour, markersize=4)
+            best = run.record.best
+            if best is not None and metric in best.valid:
+                at = best.seconds / 60 if timed else best.epoch
+                axes.plot(at, factor * best.valid[metric], "o", color=colour, markersize=4)
     error_scale(axes, metric, np.concatenate(every))
     name = metric_name(metric)
     title = f"{name} on the validation set" + (", %" if is_percent(metric) else "")
@@ -101,13 +98,13 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
     axes.margins(x=0.02)
     if not timed:
         whole_numbers(axes)
-    figure.legend(loc="outside right upper")  # a dozen models would hide the curves
+    figure.legend(loc="outside right upper")  # inside, a dozen labels would hide the curves
     return figure
 
 
-def _minutes(epochs: Sequence[dict[str, Any]]) -> np.ndarray:
-    return np.array([line["seconds"] / 60 for line in epochs])
+def _minutes(run: Run) -> np.ndarray:
+    return np.array([epoch.seconds / 60 for epoch in run.epochs])
 
 
 def _numbers(run: Run) -> np.ndarray:
-    return np.array([line["epoch"] for line in run.epochs])
+    return np.array([epoch.epoch for epoch in run.epochs])

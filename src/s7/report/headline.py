@@ -1,114 +1,103 @@
-"""What a reader wants to know first."""
+"""The head of the page: what was trained on what, and how well it does."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from s7.publishing.pages import Card, Content, Paragraph
 from s7.publishing.text import count, duration, metric_mean_std, metric_name, metric_value
-from s7.report.compare import labels, values_of, winner
-from s7.report.markup import Safe, paragraph, tag
+from s7.report.comparison import labels, values_of, winner
 from s7.report.run import Run
 
 
-def headline(run: Run) -> Safe:
-    """One run: what was trained on what, and how well it does."""
-    metric = run.metric
-    cards = []
-    if run.finished:
+class Headline(NamedTuple):
+    """The fields of a `Page` that stand above its sections."""
+
+    title: str
+    eyebrow: str
+    lead: Content
+    cards: list[Card]
+    intro: list[Paragraph]
+
+
+def headline(run: Run) -> Headline:
+    """For one run."""
+    metric, cards = run.metric, []
+    if run.record.finished:
         tested = run.value("test", metric) is not None
         if tested:
-            large = f"{metric_name(metric)} on the test set"
-            cards.append(card(metric_value(metric, run.value("test", metric)), large, large=True))
-        small = f"{metric_name(metric)} on the validation set"
-        cards.append(card(metric_value(metric, run.value("valid", metric)), small, large=not tested))
-        for name, value in (run.result.get("test") or {}).items():
-            if name == "rmse" and metric == "mse":
-                cards.append(card(metric_value(name, float(value)), f"{metric_name(name)} on the test set"))
-        cards += baselines(run, run.value("test", metric))
-    elif run.best is not None:
-        told = f"{metric_name(metric)} on the validation set, so far (epoch {run.best['epoch']})"
-        cards.append(card(metric_value(metric, run.value("valid", metric)), told, large=True))
-    parts = [paragraph(_eyebrow(run), class_="eyebrow"), tag("h1", run.title), paragraph(_lead(run), class_="lead")]
-    if cards:
-        parts.append(tag("div", *cards, class_="cards"))
-    if run.result.get("protocol_note"):
-        parts.append(
-            paragraph(tag("b", f"Protocol {run.group.protocol}. "), run.result["protocol_note"], class_="note")
-        )
-    return tag("header", *parts)
+            label = f"{metric_name(metric)} on the test set"
+            cards.append(Card(metric_value(metric, run.value("test", metric)), label, large=True))
+        label = f"{metric_name(metric)} on the validation set"
+        cards.append(Card(metric_value(metric, run.value("valid", metric)), label, large=not tested))
+        rmse = run.value("test", "rmse")
+        if rmse is not None and metric == "mse":
+            cards.append(Card(metric_value("rmse", rmse), "RMSE on the test set"))
+        cards += _baselines(run, run.value("test", metric))
+    elif run.record.best is not None:
+        label = f"{metric_name(metric)} on the validation set, so far (epoch {run.record.best.epoch})"
+        cards.append(Card(metric_value(metric, run.value("valid", metric)), label, large=True))
+    return Headline(run.title, _eyebrow(run), _lead(run), cards, _protocols([run]))
 
 
-def baselines(run: Run, reached: float | None) -> list[Safe]:
-    """What it takes no training to reach."""
+def headline_of_groups(groups: Sequence[Sequence[Run]]) -> Headline:
+    """For several runs: which did best, over how many seeds."""
+    runs = [run for group in groups for run in group]
+    first, unfinished = runs[0], sum(not run.record.finished for run in runs)
+    tasks = {run.group.task for run in runs}
+    lead = f"{count(len(runs), 'run')} in {count(len(groups), 'group')}. Runs of a group differ only in their seeds."
+    if unfinished:
+        lead += f" {count(unfinished, 'run is', 'runs are')} unfinished."
+    if len(tasks) > 1:
+        title = f"{count(len(tasks), 'task')}, {count(len(runs), 'run')}"
+        return Headline(title, "", lead, [], _protocols(runs))
+    best = winner(groups)
+    test = values_of(groups[best], "test", first.metric)
+    shown = metric_mean_std(first.metric, test or values_of(groups[best], "valid", first.metric))
+    label = f"{metric_name(first.metric)} on the {'test' if test else 'validation'} set"
+    label += f" over {count(len(test), 'seed')}" if len(test) > 1 else ""
+    label += f", {labels(groups)[best]}: best on the validation set" if len(groups) > 1 else ""
+    cards = [Card(shown, label, large=True), *_baselines(first, sum(test) / len(test) if test else None)]
+    return Headline(first.title, first.group.task, lead, cards, _protocols(runs))
+
+
+def _baselines(run: Run, reached: float | None) -> list[Card]:
+    """What can be reached without training."""
     metric, cards = run.metric, []
-    for name, values in (run.result.get("baselines") or {}).items():
+    for name, values in run.result.baselines.items():
         value = values.get(metric)
         if value is None:
             continue
-        told = f"{metric_name(metric)} of {name}"
-        if reached and run.better == "min" and value > reached:
-            told += f", {value / reached:.3g} times as much"
-        cards.append(card(metric_value(metric, float(value)), told))
+        label = f"{metric_name(metric)} of {name}"
+        if reached and run.record.better == "min" and value > reached:
+            label += f" ({value / reached:.3g}×)"
+        cards.append(Card(metric_value(metric, value), label))
     return cards
 
 
-def headline_of_many(groups: list[list[Run]]) -> Safe:
-    """Several runs: which did best, over how many seeds."""
-    runs = [run for group in groups for run in group]
-    first, unfinished = runs[0], sum(not run.finished for run in runs)
-    tasks = {run.group.task for run in runs}
-    told = f"{count(len(runs), 'run')} in {count(len(groups), 'group')}; runs of a group differ in their seeds."
-    if unfinished:
-        told += f" {count(unfinished, 'run is', 'runs are')} unfinished."
-    title = first.title if len(tasks) == 1 else f"{count(len(tasks), 'task')}, {count(len(runs), 'run')}"
-    parts = [tag("h1", title), paragraph(told, class_="lead")]
-    if len(tasks) == 1:
-        best = winner(groups)
-        test = values_of(groups[best], "test", first.metric)
-        reached = sum(test) / len(test) if test else None
-        where = "test" if test else "validation"
-        shown = metric_mean_std(first.metric, test or values_of(groups[best], "valid", first.metric))
-        over = f" over {count(len(test), 'seed')}" if len(test) > 1 else ""
-        best_of = f", {labels(groups)[best]}: the best on the validation set" if len(groups) > 1 else ""
-        told = f"{metric_name(first.metric)} on the {where} set{over}{best_of}"
-        parts.append(tag("div", card(shown, told, large=True), *baselines(first, reached), class_="cards"))
-        parts = [paragraph(first.group.task, class_="eyebrow"), *parts]
-    notes = {run.group.protocol: run.result["protocol_note"] for run in runs if run.result.get("protocol_note")}
-    for protocol, note in notes.items():
-        parts.append(paragraph(tag("b", f"Protocol {protocol}. "), note, class_="note"))
-    return tag("header", *parts)
-
-
-def card(value: str, told: str, *, large: bool = False) -> Safe:
-    """A number and what it is."""
-    return tag("div", tag("b", value), tag("span", told), class_="card large" if large else "card")
+def _protocols(runs: Sequence[Run]) -> list[Paragraph]:
+    notes = {run.group.protocol: run.result.protocol_note for run in runs if run.result.protocol_note}
+    shown = Markup("<b>Protocol {}:</b> {}.")
+    return [Paragraph(shown.format(protocol, note.rstrip(".")), note=True) for protocol, note in notes.items()]
 
 
 def _eyebrow(run: Run) -> str:
     kind = run.group
-    told = [
-        kind.task,
-        kind.model,
-        kind.preset and f"preset {kind.preset}",
-        kind.protocol and f"protocol {kind.protocol}",
-    ]
-    return " · ".join(part for part in [*told, run.seed and f"seed {run.seed}"] if part)
+    parts = [kind.task, kind.model, kind.preset and f"preset {kind.preset}"]
+    parts += [kind.protocol and f"protocol {kind.protocol}", f"seed {run.record.seed}"]
+    return " · ".join(part for part in parts if part)
 
 
-def _lead(run: Run) -> Safe | str:
+def _lead(run: Run) -> Content:
+    if not run.record.finished:
+        planned = run.record.section("train").get("epochs")
+        done = f"{len(run.epochs)} of {planned} epochs" if planned else count(len(run.epochs), "epoch")
+        state = f"{done} done." if run.epochs else "No epoch has finished yet."
+        return Markup('<span class="badge">unfinished</span> {}').format(state)
     name = run.group.model or "The model"
-    if run.finished:
-        result = run.result
-        told = f"{name} with {result['parameters']:,} parameters, " if "parameters" in result else f"{name}, "
-        told += f"trained for {count(int(result.get('epochs', len(run.epochs))), 'epoch')}"
-        if "seconds" in result:
-            told += f" in {duration(result['seconds'])}"
-        if "best_epoch" in result:
-            told += f"; the best on the validation set was the {_ordinal(int(result['best_epoch']))}"
-        return f"{told}."
-    train = run.config.get("train")
-    wanted = train.get("epochs") if isinstance(train, dict) else None
-    done = f"{len(run.epochs)} of {wanted} epochs" if wanted else count(len(run.epochs), "epoch")
-    told_done = f"{done} done" if run.epochs else "no epoch has finished yet"
-    return Safe(tag("span", "unfinished", class_="badge") + f" {told_done}.")
-
-
-def _ordinal(n: int) -> str:
-    ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return f"{n}{ending}"
+    lead = f"{name} with {run.result.parameters:,} parameters, " if run.result.parameters else f"{name}, "
+    lead += f"trained for {count(run.result.epochs or len(run.epochs), 'epoch')}"
+    lead += "" if run.seconds is None else f" in {duration(run.seconds)}"
+    best = run.record.best
+    return lead + (f"; best on the validation set after epoch {best.epoch}." if best else ".")

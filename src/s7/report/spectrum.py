@@ -1,35 +1,35 @@
-"""The memory of each state, before and after training: the factors |a_k| and the time constants."""
+"""The memory of each state before and after training: the factors |a_k| and the time constants."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from s7.report.dynamics import Look
-from s7.report.figures import COLOURS, SOFT, TRUTH, WIDTH, log_scale
+from s7.publishing.plots import COLOURS, SOFT, TRUTH, WIDTH, log_scale
+from s7.report.layer_views import LayerView
 
 BEFORE, AFTER = TRUTH, COLOURS[0]
 ACROSS = 4
-# |a| nearer to 1 than this, or beyond it, is drawn here.
+# The smallest 1 − |a| that is drawn.
 CLOSEST = 1e-6
 TICKS = np.array([0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998])
 SHORTEST, LONGEST = 1e-9, 1e9
 
 
-def spectrum(before: list[Look], after: list[Look]) -> Figure:
-    """|a_k| of each state along the sequence: the median, and a bar over nine tenths; a panel for each layer."""
+def spectrum(before: list[LayerView], after: list[LayerView]) -> Figure:
+    """|a_k| of each state: the median, and a bar from the 5th to the 95th percentile; a panel for each layer."""
     across = min(ACROSS, len(after))
     down = -(-len(after) // across)
     figure = Figure(figsize=(WIDTH, 0.7 + 2.7 * down), layout="constrained")
     panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
     shift = 0.16 if before else 0
     lowest = 1.0
-    for n, (axes, look) in enumerate(zip(panels, after, strict=False)):
-        drawn = [(look, AFTER, shift)] + ([(before[n], BEFORE, -shift)] if before else [])
+    for n, (axes, view) in enumerate(zip(panels, after, strict=False)):
+        drawn = [(view, AFTER, shift)] + ([(before[n], BEFORE, -shift)] if before else [])
         for each, colour, aside in reversed(drawn):
             lowest = min(lowest, _bars(axes, each.factor, aside, colour, across))
-        states = look.factor.shape[1]
-        axes.set(title=look.name, xlim=(0.3, states + 0.7))
+        states = view.factor.shape[1]
+        axes.set(title=view.name, xlim=(0.3, states + 0.7))
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(visible=False, axis="x")
     for axes in panels[len(after) :]:
@@ -44,7 +44,7 @@ def spectrum(before: list[Look], after: list[Look]) -> Figure:
 
 
 def _bars(axes: Axes, factor: np.ndarray, shift: float, colour: str, across: int) -> float:
-    still = (factor == 1).all(1)  # no time has passed before such an event
+    still = (factor == 1).all(1)  # events without a gap
     low, median, high = distance(np.quantile(factor[~still | still.all()], [0.05, 0.5, 0.95], axis=0))
     place = np.arange(1, factor.shape[1] + 1) + shift
     room = WIDTH * 72 / across / (factor.shape[1] + 2)
@@ -54,14 +54,14 @@ def _bars(axes: Axes, factor: np.ndarray, shift: float, colour: str, across: int
 
 
 def distance(factor: np.ndarray) -> np.ndarray:
-    """1 - |a|, as far as it can be drawn."""
+    """1 − |a|, clipped to what can be drawn."""
     return np.clip(1 - factor, CLOSEST, 1)
 
 
 def memory_axis(axes: Axes, lowest: float, crowded: float = 2e-3) -> None:
-    """An axis of 1 - |a|, logarithmic and upside down, with |a| written on it: it spreads what is near 1.
+    """Make the y-axis logarithmic in 1 − |a| and label it with |a|, which spreads values near 1.
 
-    Where it reaches nearer to 1 than `crowded`, there is a number at each power of ten only.
+    Where it reaches values below `crowded`, only powers of ten are labelled.
     """
     lowest = float(np.clip(lowest, CLOSEST, 0.4))
     axes.set_yscale("log")
@@ -72,13 +72,13 @@ def memory_axis(axes: Axes, lowest: float, crowded: float = 2e-3) -> None:
     axes.set_ylim(1.15, 0.8 * lowest)
 
 
-def time_constants(before: list[Look], after: list[Look], whole: float, unit: str) -> Figure:
-    """Where the states' time constants lie: a stroke at each median, a line over nine tenths of the sequence."""
+def time_constants(before: list[LayerView], after: list[LayerView], whole: float, unit: str) -> Figure:
+    """The time constants of the states: a tick at each median, a line from the 5th to the 95th percentile."""
     figure = Figure(figsize=(WIDTH, 0.8 + (0.62 if before else 0.4) * len(after)), layout="constrained")
     axes = figure.subplots()
     seen = [whole]
-    for n, look in enumerate(after):
-        rows = [(look, AFTER, 0.2 if before else 0)] + ([(before[n], BEFORE, -0.2)] if before else [])
+    for n, view in enumerate(after):
+        rows = [(view, AFTER, 0.2 if before else 0)] + ([(before[n], BEFORE, -0.2)] if before else [])
         for each, colour, aside in rows:
             low, median, high = np.quantile(clipped(each.tau), [0.05, 0.5, 0.95], axis=0)
             seen += [float(low.min()), float(high.max())]
@@ -87,7 +87,7 @@ def time_constants(before: list[Look], after: list[Look], whole: float, unit: st
             axes.hlines(lines, low, high, color=colour, linewidth=0.8, alpha=0.5)
             axes.plot(median, place, "|", color=colour, markersize=11, markeredgewidth=1.2)
     axes.axvline(whole, color=SOFT, linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(after)), [look.name for look in after])
+    axes.set_yticks(range(len(after)), [view.name for view in after])
     axes.set(ylim=(len(after) - 0.45, -0.55), xlabel=f"time constant, {unit}")
     inside = [value for value in seen if SHORTEST < value < LONGEST]
     log_scale(axes, min(inside), max(inside), "x")
@@ -98,14 +98,14 @@ def time_constants(before: list[Look], after: list[Look], whole: float, unit: st
 
 
 def clipped(tau: np.ndarray) -> np.ndarray:
-    """Time constants that can be drawn; a state that does not decay has none, and counts as the longest."""
+    """Time constants clipped to what can be drawn; a state that does not decay has the longest."""
     tau = np.where(np.isnan(tau) | (tau < 0), LONGEST, tau)
     return np.clip(tau, SHORTEST, LONGEST)
 
 
-def growing(looks: list[Look]) -> int:
-    """How many states grow somewhere along the sequence."""
-    return sum(int((look.factor > 1 + 1e-6).any(0).sum()) for look in looks)
+def growing(views: list[LayerView]) -> int:
+    """The number of states whose factor exceeds 1 anywhere in the sequence."""
+    return sum(int((view.factor > 1 + 1e-6).any(0).sum()) for view in views)
 
 
 def _legend(both: bool) -> list[Line2D]:

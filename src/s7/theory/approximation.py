@@ -77,7 +77,7 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
     """E_m(β) for growing m and shrinking β; Assumption 3; and a real layer whose maps are changed too."""
     rng = np.random.default_rng(seed)
     stable = make(gain=None)
-    ways = (_stable(stable), _rival(EXPONENTIAL), _rival(DIRECT))
+    ways = (_stable(stable), _alternative(EXPONENTIAL), _alternative(DIRECT))
     errors = {way.name: _errors(way, rng, directions) for way in ways}
     condition = {way.name: np.array([_condition(way, beta) for beta in CHANGES]) for way in ways}
     g = np.array([np.sqrt(stable.a / stable.b) * beta + stable.a / stable.b * beta**2 for beta in CHANGES])
@@ -175,11 +175,11 @@ def _stable(stable: Stable) -> Way:
     return Way("Stable", lambda tau: np.sqrt((tau - stable.b) / stable.a), decay)
 
 
-def _rival(rival: Parameterization) -> Way:
+def _alternative(alternative: Parameterization) -> Way:
     def decay(w, t):
-        return np.asarray(Plain(gain=None).discretize({}, rival.plain(jnp.asarray(w)), jnp.asarray(t))[0])
+        return np.asarray(Plain(gain=None).discretize({}, alternative.plain(jnp.asarray(w)), jnp.asarray(t))[0])
 
-    return Way(rival.name, rival.raw, decay)
+    return Way(alternative.name, alternative.raw, decay)
 
 
 def _errors(way: Way, rng: np.random.Generator, directions: int) -> np.ndarray:

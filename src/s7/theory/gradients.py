@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from s7.theory.check import Check, Make, Point
-from s7.theory.parameterizations import RIVALS
+from s7.theory.parameterizations import ALTERNATIVES
 from s7.theory.sweeps import SLOW, Problem, Selective, Sweep
 from s7.transitions import Stable
 
@@ -40,10 +40,10 @@ them apart; the peaks are at w_j = 0. The sequence's length, dotted, cuts both o
 
 @dataclass(frozen=True)
 class Measured:
-    """Sweeps of static layers without a gain, of `Stable` in three forms and of its rivals; the others beside them."""
+    """Sweeps of static layers without a gain: `Stable` in three forms, and the alternatives."""
 
     stable: Mapping[str, Sweep]
-    rivals: Mapping[str, Sweep]
+    alternatives: Mapping[str, Sweep]
     selective: Selective
     with_gain: Mapping[str, Sweep]
 
@@ -56,17 +56,19 @@ def check(seed: int = 0, make: Make = Stable, models: int = 3, length: int = 409
     problem = Problem(seed, models, length)
     stable = make(gain=None, selective=False)
     # Six decades of w miss the slow states of the others, which are near w = 1 for `Plain`.
-    values = {rival: np.concatenate([w, rival.raw(memories)]) for rival in RIVALS}
+    values = {alternative: np.concatenate([w, alternative.raw(memories)]) for alternative in ALTERNATIVES}
     measured = Measured(
         stable={
             "asynchronous": problem.stable(stable, w, timed=True),
             "regular, b = 1": problem.stable(replace(stable, b=1.0), w, timed=False),
             "regular, b = 1/2": problem.stable(stable, w, timed=False),
         },
-        rivals={rival.name: problem.rival(rival, at, gain=None) for rival, at in values.items()},
+        alternatives={
+            alternative.name: problem.alternative(alternative, at, gain=None) for alternative, at in values.items()
+        },
         selective=problem.selective(make(gain=None), w),
         with_gain={"Stable": problem.stable(replace(stable, gain="rate"), w, timed=True)}
-        | {rival.name: problem.rival(rival, at, gain="rate") for rival, at in values.items()},
+        | {alternative.name: problem.alternative(alternative, at, gain="rate") for alternative, at in values.items()},
     )
     ours = measured.stable["asynchronous"]
     return Check(
@@ -79,7 +81,7 @@ def check(seed: int = 0, make: Make = Stable, models: int = 3, length: int = 409
                 for name in ("asynchronous", "regular, b = 1")
                 for point in _bounded(name, measured, stable, length)
             ),
-            *(_unbounded(name, sweep, stable, length) for name, sweep in measured.rivals.items()),
+            *(_unbounded(name, sweep, stable, length) for name, sweep in measured.alternatives.items()),
             _follows(measured.selective),
         ),
         findings=_findings(measured, stable, length),
@@ -90,10 +92,10 @@ def check(seed: int = 0, make: Make = Stable, models: int = 3, length: int = 409
             "stable_over_weight": float(np.max(ours.over_weight)),
             "bound_over_weight": 2 * stable.a,
             "stable_growth": ours.growth(length),
-            **{f"{name.split()[0]}_growth": sweep.growth(length) for name, sweep in measured.rivals.items()},
+            **{f"{name.split()[0]}_growth": sweep.growth(length) for name, sweep in measured.alternatives.items()},
             "selective_quotient": float(np.max(measured.selective.quotient)),
         },
-        curves={"stable": ours, "rivals": measured.rivals, "a": stable.a, "length": length},
+        curves={"stable": ours, "alternatives": measured.alternatives, "a": stable.a, "length": length},
     )
 
 
@@ -142,7 +144,9 @@ def _follows(selective: Selective) -> Point:
 def _findings(measured: Measured, stable: Stable, length: int) -> tuple[str, ...]:
     ours, marginal = measured.stable["asynchronous"], measured.stable["regular, b = 1/2"]
     printed, following, size = ours.over_slope, measured.selective.over_slope, np.abs(ours.w)
-    others = ", ".join(f"{np.nanmax(measured.rivals[name].over_slope):.3g} for {name}" for name in ("exp", "softplus"))
+    others = ", ".join(
+        f"{np.nanmax(measured.alternatives[name].over_slope):.3g} for {name}" for name in ("exp", "softplus")
+    )
     # Where f ≥ 0 in regular time.
     least = np.sqrt((1 - stable.b) / stable.a)
     gains = ", ".join(f"{_remembering(sweep):.3g} for {name}" for name, sweep in measured.with_gain.items())

@@ -40,4 +40,4 @@ class Parameterization:
 DIRECT = Parameterization("direct (Plain)", lambda w: 1 - w, lambda tau: 1 - 1 / tau)
 EXPONENTIAL = Parameterization("exp", lambda w: jnp.exp(jnp.minimum(w, _LARGEST)), lambda tau: -np.log(tau))
 SOFTPLUS = Parameterization("softplus", jax.nn.softplus, lambda tau: np.log(np.expm1(1 / tau)))
-RIVALS = (DIRECT, EXPONENTIAL, SOFTPLUS)
+ALTERNATIVES = (DIRECT, EXPONENTIAL, SOFTPLUS)

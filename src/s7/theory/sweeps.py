@@ -1,4 +1,4 @@
-"""Gradients of real layers by one raw parameter w_j, swept over many values, for `Stable` and its rivals."""
+"""Gradients of real layers by one raw parameter w_j, swept over many values, for `Stable` and its alternatives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,15 +72,15 @@ class Problem:
         gradient = np.max([self._over_K(layer, w, timed).max(0) for layer in self._layers(stable)], 0)
         return Sweep(w, stable.a * w * w + stable.b, gradient, slope)
 
-    def rival(self, rival: Parameterization, w: np.ndarray, gain: Gain) -> Sweep:
+    def alternative(self, alternative: Parameterization, w: np.ndarray, gain: Gain) -> Sweep:
         """Another parameterization, in front of `Plain`."""
-        plain = np.asarray(rival.plain(jnp.asarray(w)))
-        slope = np.abs(rival.slope(w))
+        plain = np.asarray(alternative.plain(jnp.asarray(w)))
+        slope = np.abs(alternative.slope(w))
         layers = self._layers(Plain(gain=gain, selective=False))
         gradient = np.max([self._over_K(layer, plain, True).max(0) for layer in layers], 0)
         with np.errstate(invalid="ignore"):
             gradient = np.where(slope > 0, gradient * slope, 0.0)
-        return Sweep(w, rival.time(w), gradient, slope)
+        return Sweep(w, alternative.time(w), gradient, slope)
 
     def selective(self, stable: Stable, w: np.ndarray) -> Selective:
         """`Stable` with w_k = w + W u_k: the gradient over its bound, and over |f'(w_j)| as printed."""

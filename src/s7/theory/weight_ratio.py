@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.theory.check import Check, Make, Point
-from s7.theory.parameterizations import RIVALS, Parameterization
+from s7.theory.parameterizations import ALTERNATIVES, Parameterization
 from s7.transitions import Stable
 
 SETTINGS = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
@@ -73,7 +73,7 @@ def check(seed: int = 0, make: Make = Stable, points: int = 601) -> Check:
             "slope": 2 * default.a,
             "tau": tau,
             "stable": np.abs(_ratio(default, np.sqrt((tau - default.b) / default.a), 1.0)),
-            "rivals": {rival.name: _of_rival(rival, tau) for rival in RIVALS},
+            "alternatives": {alternative.name: _of_alternative(alternative, tau) for alternative in ALTERNATIVES},
         },
     )
 
@@ -102,6 +102,6 @@ def _discrete(stable: Stable, w: np.ndarray) -> np.ndarray:
     return np.abs(_ratio(stable, w, None)) * g**2 / a**2
 
 
-def _of_rival(rival: Parameterization, tau: np.ndarray) -> np.ndarray:
+def _of_alternative(alternative: Parameterization, tau: np.ndarray) -> np.ndarray:
     """|f'|/f² of the parameter that makes a memory of τ."""
-    return np.abs(rival.slope(rival.raw(tau))) * tau**2
+    return np.abs(alternative.slope(alternative.raw(tau))) * tau**2

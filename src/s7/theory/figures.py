@@ -1,4 +1,4 @@
-"""A picture for each check, drawn from what it measured."""
+"""A figure for each check, drawn from what it measured."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,23 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from s7.report.figures import COLOURS, INK, SOFT, WIDTH, draw, log_scale
-from s7.report.markup import Safe
-from s7.theory.check import Check
+from s7.publishing.plots import COLOURS, INK, SOFT, WIDTH, log_scale
 
 STABLE = COLOURS[0]
-RIVALS = {"direct (Plain)": COLOURS[1], "exp": COLOURS[2], "softplus": COLOURS[3]}
-# Lines that lie on each other are told apart by their dashes.
+ALTERNATIVES = {"direct (Plain)": COLOURS[1], "exp": COLOURS[2], "softplus": COLOURS[3]}
+# Dashes tell apart lines that coincide.
 DASHES: dict[str, Any] = {"direct (Plain)": "-", "exp": (0, (6, 2)), "softplus": (0, (2, 2))}
 
 
-def picture(check: Check) -> Safe:
-    """As SVG inside HTML."""
-    return draw(check.name, _PICTURES[check.name], check.curves)
-
-
 def stability(curves: Mapping[str, Any]) -> Figure:
-    """|a| over w; ‖Φ‖ over the lag; where complex Λ leave the disc."""
+    """|a| against w; ‖Φ‖ against the lag; where a complex Λ leaves the unit disc."""
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     factor, decay, plane = figure.subplots(1, 3, width_ratios=[1.1, 1.1, 0.9])
     for ((a, b), values), colour in zip(curves["factors"].items(), (STABLE, COLOURS[3], COLOURS[2]), strict=True):
@@ -53,15 +46,15 @@ def stability(curves: Mapping[str, Any]) -> Figure:
 
 
 def gradients(curves: Mapping[str, Any]) -> Figure:
-    """The theorem's ratio and the gradient over the weight, over the memory."""
+    """The ratio of the theorem, and the gradient divided by the weight, against the memory."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     printed, weighed = figure.subplots(1, 2)
     longest = 100 * curves["length"]
-    for name, sweep in (*curves["rivals"].items(), ("Stable", curves["stable"])):
+    for name, sweep in (*curves["alternatives"].items(), ("Stable", curves["stable"])):
         seen = (sweep.tau >= 0.5) & (sweep.tau <= longest) & np.isfinite(sweep.gradient) & (sweep.gradient > 0)
         order = np.argsort(sweep.tau[seen], kind="stable")
         tau, over_slope, over_weight = (q[seen][order] for q in (sweep.tau, sweep.over_slope, sweep.over_weight))
-        look = {"color": RIVALS.get(name, STABLE), "linestyle": DASHES.get(name, "-")}
+        look = {"color": ALTERNATIVES.get(name, STABLE), "linestyle": DASHES.get(name, "-")}
         printed.plot(tau, over_slope, marker="o", markersize=3, linewidth=1, label=name, **look)
         weighed.plot(tau, over_weight, linewidth=2.2 if name == "Stable" else 1.4, label=name, **look)
     weighed.axhline(2 * curves["a"], color=SOFT, linestyle=":", linewidth=1)
@@ -79,7 +72,7 @@ def gradients(curves: Mapping[str, Any]) -> Figure:
 
 
 def weight_ratio(curves: Mapping[str, Any]) -> Figure:
-    """G_f over w, and over the memory."""
+    """G_f against w, and against the memory."""
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     raw, memory = figure.subplots(1, 2)
     w = curves["w"]
@@ -90,8 +83,8 @@ def weight_ratio(curves: Mapping[str, Any]) -> Figure:
     log_scale(raw, 1e-9, 1e6)
     raw.set(xlabel="|w|", title="|f'| / f²")
     raw.legend(loc="lower center")
-    for name, values in curves["rivals"].items():
-        memory.plot(curves["tau"], values, color=RIVALS[name], linestyle=DASHES[name], label=name)
+    for name, values in curves["alternatives"].items():
+        memory.plot(curves["tau"], values, color=ALTERNATIVES[name], linestyle=DASHES[name], label=name)
     memory.plot(curves["tau"], curves["stable"], color=STABLE, linewidth=2.2, label="Stable")
     log_scale(memory, 2, 1e6, "x")
     log_scale(memory, 1, 1e12)
@@ -107,7 +100,7 @@ def approximation(curves: Mapping[str, Any]) -> Figure:
     changes, states = curves["changes"], curves["states"]
     for axes, (name, table) in zip(panels, curves["errors"].items(), strict=True):
         for n, (m, row) in enumerate(zip(states, table, strict=True)):
-            look: dict[str, Any] = {"color": RIVALS.get(name, STABLE), "alpha": 0.4 + 0.6 * n / (len(states) - 1)}
+            look: dict[str, Any] = {"color": ALTERNATIVES.get(name, STABLE), "alpha": 0.4 + 0.6 * n / (len(states) - 1)}
             axes.plot(changes, _within(row[1:]), "o-", markersize=3, **look)
             if np.isfinite(row[1]):
                 axes.annotate(
@@ -120,7 +113,7 @@ def approximation(curves: Mapping[str, Any]) -> Figure:
     panels[0].set_ylabel("E_m(β)")
     for name, values in curves["condition"].items():
         if np.isfinite(values).any():
-            colour = RIVALS.get(name, STABLE)
+            colour = ALTERNATIVES.get(name, STABLE)
             condition.plot(changes, _within(values), "o-", markersize=3, color=colour, label=name)
     condition.plot(changes, curves["g"], "--", color=INK, linewidth=1, label="g(β)")
     _over_changes(condition, "Assumption 3")
@@ -136,11 +129,11 @@ def _over_changes(axes: Axes, title: str) -> None:
 
 
 def _within(values: np.ndarray) -> np.ndarray:
-    """What a picture can show: nothing infinite, nothing so large that its path would overflow."""
+    """Replace what cannot be drawn with NaN: infinite values, and those too large for a path."""
     return np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
 
 
-_PICTURES: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
+FIGURES: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "stability": stability,
     "gradients": gradients,
     "weight-ratio": weight_ratio,

@@ -1,4 +1,4 @@
-"""Pictures that went into a model, as a strip along the time axis."""
+"""Input images as a strip along the time axis."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -6,28 +6,28 @@ from matplotlib.axes import Axes
 SHOWN = 12
 
 
-def are_pictures(inputs: np.ndarray) -> bool:
-    """Whether the events are pictures: (L, Y, X) or (L, Y, X, C)."""
+def are_images(inputs: np.ndarray) -> bool:
+    """Whether the inputs are images: (L, Y, X) or (L, Y, X, C)."""
     return inputs.ndim in (3, 4) and min(inputs.shape[1:3]) > 1
 
 
 def strip(axes: Axes, inputs: np.ndarray, times: np.ndarray) -> None:
-    """Pictures at even distances in time, each the one nearest to its place."""
+    """Draw images at regular intervals of time."""
     axes.axis("off")
-    pictures = _grey_or_colour(inputs)
-    shown = min(SHOWN, len(pictures))
-    low, high = np.nanmin(pictures), np.nanmax(pictures)
+    images = _grey_or_colour(inputs)
+    shown = min(SHOWN, len(images))
+    low, high = np.nanmin(images), np.nanmax(images)
     for n in range(shown):
         moment = times[0] + (n + 0.5) / shown * (times[-1] - times[0])
         place = axes.inset_axes((n / shown, 0, 1 / shown, 1))
-        nearest = pictures[int(np.argmin(np.abs(times - moment)))]
+        nearest = images[int(np.argmin(np.abs(times - moment)))]
         scaled = (nearest - low) / (high - low) if high > low else np.zeros_like(nearest)
         place.imshow(scaled, cmap="gray", vmin=0, vmax=1, interpolation="none")
         place.axis("off")
 
 
 def _grey_or_colour(inputs: np.ndarray) -> np.ndarray:
-    pictures = inputs.astype(float)
-    if pictures.ndim == 4 and pictures.shape[-1] != 3:
-        return pictures.mean(-1)
-    return pictures
+    images = inputs.astype(float)
+    if images.ndim == 4 and images.shape[-1] != 3:
+        return images.mean(-1)
+    return images

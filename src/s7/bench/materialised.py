@@ -19,9 +19,9 @@ def call(layer: S7Layer, u: Float[Array, "L H"]) -> Float[Array, "L H"]:
     """The outputs of `layer`, in regular time, from its own parameters."""
     transition, form, rates, maps = layer.transition, layer.form, layer.rates, layer.maps
     if not (isinstance(transition, Stable) and transition.selective and not transition.oscillate):
-        raise ValueError(f"straightforward: a real, selective Stable is written out here, not {transition}")
+        raise ValueError(f"materialised: a real, selective Stable is written out here, not {transition}")
     if not (isinstance(form, Full) and form.selective == "BC"):
-        raise ValueError(f"straightforward: Full with B and C selective is written out here, not {form}")
+        raise ValueError(f"materialised: Full with B and C selective is written out here, not {form}")
     w = rates["w"] + u @ rates["W_w"].T
     r = 1 / (transition.a * w * w + transition.b)
     gain = {None: jnp.ones_like(r), "rate": r, "variance": jnp.sqrt(r * (2 - r))}[transition.gain]
