@@ -417,10 +417,12 @@ class TestErrors:
             write([make_run(tmp_path / "run")], tmp_path)
 
     def test_no_matplotlib(self, tmp_path, monkeypatch):
-        for name in [name for name in sys.modules if name.startswith("s7.report.")]:
+        for name in [name for name in sys.modules if name.startswith(("s7.report.", "s7.publishing.p"))]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(ValueError, match=r"^s7 report needs matplotlib; pip install 's7-ssm\[report\]'$"):
+        with pytest.raises(
+            ValueError, match=r"^the report needs matplotlib, which is not installed: pip install 's7-ssm\[report\]'$"
+        ):
             write([make_run(tmp_path / "run")], tmp_path / "report.html")
 
 
@@ -430,5 +432,5 @@ def test_pairs_are_seen_by_their_first_document(rng):
     )
     tokens = rng.integers(0, 9, (2, 12)).astype(np.int32)
     example = one_sequence(model, Example(tokens, None, np.asarray(1), np.zeros(2, np.float32)))
-    (seen,) = look(model, example)
+    (seen,) = layer_views(model, example)
     assert seen.factor.shape == (12, 2)

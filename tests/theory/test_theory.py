@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import s7
 from s7.cli.main import main
+from s7.publishing import pages, plots
 from s7.theory import CHECKS, approximation, gradients, record, stability, verify, weight_ratio
+from s7.theory.figures import FIGURES
 from s7.theory.parameterizations import ALTERNATIVES
 
 SMALL = {
@@ -257,11 +259,23 @@ class TestCommand:
         assert message in shown.err
         assert "checking" not in shown.err
 
-    def test_no_matplotlib(self, monkeypatch, capsys, tmp_path):
-        for name in [
-            name for name in sys.modules if name.startswith(("s7.publishing.p", "s7.theory.page", "s7.theory.figures"))
-        ]:
+    @pytest.fixture
+    def no_matplotlib(self, monkeypatch):
+        """As if the extra `report` were not installed."""
+        for name in [name for name in sys.modules if name.startswith(("s7.publishing.p", "s7.theory.page"))]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    @pytest.mark.usefixtures("no_matplotlib")
+    def test_a_page_needs_matplotlib(self, capsys, tmp_path):
         assert main(["verify", "--out", str(tmp_path / "page.html")]) == 2
-        assert "s7 verify needs matplotlib; pip install 's7-ssm[report]'" in capsys.readouterr().err
+        assert "the page needs matplotlib, which is not installed: pip install" in capsys.readouterr().err
+
+    @pytest.mark.usefixtures("no_matplotlib")
+    def test_the_text_does_not(self, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert main(["verify", "--only", "weight-ratio"]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.endswith("2 of 2 points hold, in 1 check.\n")
+        assert "no page written: the page needs matplotlib" in shown.err
+        assert not list(tmp_path.iterdir())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from s7.cli.options import seed
 
+PAGE = Path("verify.html")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
@@ -23,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        default=Path("verify.html"),
         metavar="PAGE",
         help="output file: HTML, or Markdown if the name ends in .md (default verify.html)",
     )
@@ -31,21 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print whether each claim holds and write the page; returns 1 if a claim fails."""
-    from s7.theory import record, verify
+    from s7.publishing import require
+    from s7.theory import headline, record, verify
 
     def announce(name: str) -> None:
         print(f"checking {name}", file=sys.stderr, flush=True)
 
     # Everything that can be rejected is rejected before the checks, which take a minute.
     checking = verify(options.only, options.seed, announce)
-    if options.out.is_dir():
-        raise ValueError(f"--out {options.out}: is a folder; give a file, such as {options.out / 'verify.html'}")
+    out = options.out or PAGE
+    if out.is_dir():
+        raise ValueError(f"--out {out}: is a folder; give a file, such as {out / PAGE}")
+    missing = None
     try:
-        from s7.theory.page import headline, write
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "matplotlib":
+        with require("the page"):
+            from s7.theory.page import write
+    except ValueError as error:
+        if options.out is not None:
             raise
-        raise ValueError("s7 verify needs matplotlib; pip install 's7-ssm[report]'") from None
+        missing = error
     checks = []
     for check in checking:
         checks.append(check)
@@ -57,9 +62,12 @@ def run(options: argparse.Namespace) -> int:
             print(f"  {'pass' if point.holds else 'FAIL'}  {point.claim}: {point.measured}", flush=True)
         for finding in check.findings:
             print(f"  note  {finding}", flush=True)
-    written = write(checks, options.out, options.line)
-    if options.json:
-        print(json.dumps({"page": str(written[-1])}))
+    if missing is not None:
+        print(f"no page written: {missing}", file=sys.stderr)
     else:
-        print(f"{headline(checks)} Page: {written[-1]}")
+        write(checks, out, options.line)
+    if options.json:
+        print(json.dumps({"page": None if missing else str(out)}))
+    else:
+        print(headline(checks) + ("" if missing else f" Page: {out}"))
     return 0 if all(check.passed for check in checks) else 1

@@ -1,4 +1,4 @@
-"""The theory behind the layer, tested numerically: `verify()` yields a `Check` for each of its four points."""
+"""The theory behind the layer, checked numerically: `verify()` yields a `Check` for each of its four parts."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,9 +6,9 @@ import jax
 
 from s7.settings import unknown
 from s7.theory import approximation, gradients, stability, weight_ratio
-from s7.theory.check import Check, Point, record
+from s7.theory.check import Check, Point, headline, record
 
-__all__ = ["CHECKS", "Check", "Point", "record", "verify"]
+__all__ = ["CHECKS", "Check", "Point", "headline", "record", "verify"]
 
 CHECKS: dict[str, Callable[[int], Check]] = {
     "stability": stability.check,
@@ -19,7 +19,7 @@ CHECKS: dict[str, Callable[[int], Check]] = {
 
 
 def verify(names: Sequence[str] = (), seed: int = 0, say: Callable[[str], None] = lambda name: None) -> Iterator[Check]:
-    """The checks of these names, or all, one after another; `say` hears each name before its check begins."""
+    """Run the checks of these names, or all. `say` is called with each name before its check starts."""
     for name in names:
         if name not in CHECKS:
             raise ValueError(unknown("check", name, CHECKS))
@@ -29,7 +29,7 @@ def verify(names: Sequence[str] = (), seed: int = 0, say: Callable[[str], None] 
 def _run(names: Sequence[str], seed: int, say: Callable[[str], None]) -> Iterator[Check]:
     for name in names:
         say(name)
-        # Closed before the caller goes on: what it computes is no concern of ours.
+        # Left before the check is yielded: the caller computes in the precision of its choice.
         with jax.enable_x64(True):
             check = CHECKS[name](seed)
         yield check

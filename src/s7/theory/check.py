@@ -1,18 +1,19 @@
-"""What a check hands back: the points it tested, what it found on the way, and what it cannot show."""
+"""The result of a check: the points it tested, its findings, and its limits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from s7.publishing.text import count
 from s7.transitions import Stable
 
-# How a check makes the transitions that it tests: `Stable`, or in a test a broken one.
+# Makes the transition that a check tests: `Stable`, or a broken one in the tests of the checks.
 Make = Callable[..., Stable]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One inequality or identity that was measured, and whether it holds."""
+    """An inequality or identity that was measured, and whether it holds."""
 
     claim: str
     measured: str
@@ -21,9 +22,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Check:
-    """A part of the theory, tested. `findings` are where a printed statement needs words that it does not have.
+    """The result of checking one part of the theory.
 
-    `curves` is what its picture is drawn from; `numbers` are for machines.
+    Attributes:
+        findings: where a printed statement needs a condition that the paper does not state.
+        limits: what the check cannot show.
+        numbers: the measured numbers, for JSON.
+        curves: the data of the figure.
     """
 
     name: str
@@ -43,7 +48,7 @@ class Check:
 
 
 def record(check: Check) -> dict[str, Any]:
-    """A check for machines; what is infinite is said in words, for JSON has no number for it."""
+    """The check as a JSON object. Infinite numbers become strings, as JSON has none."""
     return {
         "check": check.name,
         "passed": check.passed,
@@ -52,3 +57,10 @@ def record(check: Check) -> dict[str, Any]:
         "findings": list(check.findings),
         "limits": check.limits,
     }
+
+
+def headline(checks: Sequence[Check]) -> str:
+    """How many points hold, in a sentence."""
+    points = [point for check in checks for point in check.points]
+    holding = sum(point.holds for point in points)
+    return f"{holding} of {count(len(points), 'point')} hold, in {count(len(checks), 'check')}."

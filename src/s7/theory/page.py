@@ -8,8 +8,7 @@ from markupsafe import Markup
 from s7.publishing import pages, plots
 from s7.publishing.markdown import Document
 from s7.publishing.pages import Card, Page, Paragraph, Part, Section, Verdicts
-from s7.publishing.text import count
-from s7.theory.check import Check
+from s7.theory.check import Check, headline
 from s7.theory.figures import FIGURES
 from s7.version import __version__
 
@@ -31,13 +30,6 @@ def write(checks: Sequence[Check], out: Path, command: str) -> Path:
         path = out.parent / "figures" / f"{out.stem}-{check.name}.svg"
         figures[check.name] = plots.save(path, FIGURES[check.name], check.curves)
     return markdown(checks, command, figures).write(out)
-
-
-def headline(checks: Sequence[Check]) -> str:
-    """How many points hold."""
-    points = [point for check in checks for point in check.points]
-    holding = sum(point.holds for point in points)
-    return f"{holding} of {count(len(points), 'point')} hold, in {count(len(checks), 'check')}."
 
 
 def page(checks: Sequence[Check], command: str) -> Page:
