@@ -61,11 +61,8 @@ def test_needs_neither_jax_nor_the_extra():
     assert done.stdout.strip() == "set()"
 
 
-def test_a_missing_extra_is_explained():
-    with (
-        pytest.raises(ValueError, match=r"^the report needs jinja2, which is not installed: pip install"),
-        require("the report"),
-    ):
-        raise ModuleNotFoundError("No module named 'jinja2.sandbox'", name="jinja2.sandbox")
-    with pytest.raises(ModuleNotFoundError), require("the report"):
-        raise ModuleNotFoundError("No module named 'jax'", name="jax")
+def test_a_missing_extra_is_explained(monkeypatch):
+    require("the report")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ValueError, match=r"^the report needs jinja2, which is not installed: pip install [^\n]*$"):
+        require("the report")

@@ -417,8 +417,6 @@ class TestErrors:
             write([make_run(tmp_path / "run")], tmp_path)
 
     def test_no_matplotlib(self, tmp_path, monkeypatch):
-        for name in [name for name in sys.modules if name.startswith(("s7.report.", "s7.publishing.p"))]:
-            monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(
             ValueError, match=r"^the report needs matplotlib, which is not installed: pip install 's7-ssm\[report\]'$"

@@ -262,8 +262,6 @@ class TestCommand:
     @pytest.fixture
     def no_matplotlib(self, monkeypatch):
         """As if the extra `report` were not installed."""
-        for name in [name for name in sys.modules if name.startswith(("s7.publishing.p", "s7.theory.page"))]:
-            monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "matplotlib", None)
 
     @pytest.mark.usefixtures("no_matplotlib")

@@ -45,8 +45,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: is a folder; give a file, such as {out / PAGE}")
     missing = None
     try:
-        with require("the page"):
-            from s7.theory.page import write
+        require("the page")
     except ValueError as error:
         if options.out is not None:
             raise
@@ -65,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
     if missing is not None:
         print(f"no page written: {missing}", file=sys.stderr)
     else:
+        from s7.theory.page import write
+
         write(checks, out, options.line)
     if options.json:
         print(json.dumps({"page": None if missing else str(out)}))

@@ -1,31 +1,26 @@
 """Everything that S7 prints or publishes: numbers and tables as text, plots, Markdown and HTML pages.
 
 `text` and `markdown` need nothing but the standard library. `plots` needs matplotlib and `pages` jinja2, which the
-extra `report` installs; `require` turns a missing one into a message that says so.
+extra `report` installs; call `require` before importing them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import import_module
 
 __all__ = ["require"]
 
-EXTRA = ("jinja2", "markupsafe", "matplotlib")
 
-
-@contextmanager
-def require(what: str) -> Iterator[None]:
-    """Explain how to install the extra `report` if an import in this context fails for want of it.
+def require(what: str, packages: tuple[str, ...] = ("jinja2", "matplotlib")) -> None:
+    """Check that the packages of the extra `report` are installed.
 
     Args:
-        what: the feature that needs it, such as "the report".
+        what: the feature that needs them, such as "the report".
 
     Raises:
-        ValueError: jinja2 or matplotlib is not installed.
+        ValueError: one of them is missing; the message says how to install it.
     """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRA:
-            raise
-        raise ValueError(f"{what} needs {package}, which is not installed: pip install 's7-ssm[report]'") from None
+    for package in packages:
+        try:
+            import_module(package)
+        except ModuleNotFoundError:
+            message = f"{what} needs {package}, which is not installed: pip install 's7-ssm[report]'"
+            raise ValueError(message) from None

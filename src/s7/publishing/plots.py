@@ -7,6 +7,7 @@ they become the colours of the light theme.
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,11 @@ def log_scale(axes: Axes, low: float, high: float, which: str = "y") -> None:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 100 else (1.0,), numticks=crowded + 2))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if value < 1e5 else f"{value:.3g}"))
+
+
+def wrapped(label: str, width: int = 24) -> str:
+    """A label in lines of about so many characters, so that long ones leave room for the data."""
+    return "\n".join(textwrap.wrap(label, width)) or label
 
 
 def whole_numbers(axes: Axes) -> None:

@@ -25,7 +25,8 @@ def write(runs: Sequence[Path], out: Path) -> Path:
     out = Path(out)
     if out.is_dir():
         raise ValueError(f"{out}: a folder; give the name of a file, such as {out / 'report.html'}")
-    with require("the report"):
-        from s7.publishing import pages
-        from s7.report.page import report
+    require("the report")
+    from s7.publishing import pages
+    from s7.report.page import report
+
     return pages.write(report(read_runs), out)

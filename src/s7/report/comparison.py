@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from s7.publishing import pages, plots
 from s7.publishing.colours import SERIES
 from s7.publishing.pages import Paragraph, Part, Section, Swatch, Table
-from s7.publishing.plots import COLOURS, SOFT, WIDTH, log_scale
+from s7.publishing.plots import COLOURS, SOFT, WIDTH, log_scale, wrapped
 from s7.publishing.text import (
     MISSING,
     duration,
@@ -123,7 +123,9 @@ def _strip(groups: list[list[Run]], names: list[str], name: str) -> list[Part]:
 def _dots(groups: list[list[Run]], names: list[str]) -> Figure:
     first = groups[0][0]
     metric, factor = first.metric, 100 if is_percent(first.metric) else 1
-    result = Figure(figsize=(WIDTH, 1.0 + 0.34 * len(groups)), layout="constrained")
+    shown = [wrapped(name, 32) for name in names]
+    lines = max(name.count("\n") + 1 for name in shown)
+    result = Figure(figsize=(WIDTH, 1.0 + max(0.34, 0.17 * lines) * len(groups)), layout="constrained")
     axes = result.subplots()
     seen = []
     for place, runs in enumerate(groups):
@@ -137,7 +139,7 @@ def _dots(groups: list[list[Run]], names: list[str]) -> Figure:
         if metric in baseline:
             axes.axvline(factor * baseline[metric], color=SOFT, linestyle="--", linewidth=1)
             seen.append(factor * baseline[metric])
-    axes.set_yticks(range(len(groups)), names)
+    axes.set_yticks(range(len(groups)), shown)
     axes.set(ylim=(len(groups) - 0.4, -0.6), xlabel=metric_name(metric) + (", %" if is_percent(metric) else ""))
     axes.grid(visible=False, axis="y")
     finite = [value for value in seen if np.isfinite(value)]

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from s7.publishing.plots import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers
+from s7.publishing.plots import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers, wrapped
 from s7.publishing.text import is_percent, metric_name
 from s7.report.run import Run
 
@@ -86,7 +86,9 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
             colour, style = COLOURS[place % len(COLOURS)], "-" if place < len(COLOURS) else "--"
             when = _minutes(run) if timed else _numbers(run)
             marker = "." if len(when) < 3 else ""
-            axes.plot(when, line, style, marker=marker, color=colour, linewidth=1.2, label=None if n else label)
+            axes.plot(
+                when, line, style, marker=marker, color=colour, linewidth=1.2, label=None if n else wrapped(label)
+            )
             best = run.record.best
             if best is not None and metric in best.valid:
                 at = best.seconds / 60 if timed else best.epoch

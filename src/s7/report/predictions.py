@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from s7.publishing.plots import COLOURS, TRUTH, WIDTH, envelope, thin
+from s7.publishing.plots import COLOURS, TRUTH, WIDTH, envelope, thin, wrapped
 from s7.report.images import are_images, strip
 from s7.report.run import Example, Run
 
@@ -95,7 +95,7 @@ def traces(run: Run) -> Figure:
             _signal(top, times[window], target, answer, deviation)
             _error(bottom, times[window], answer - target, deviation)
         _error_scale(panels[2 * place + 1, 0], (predicted - targets)[:, column])
-        panels[2 * place, 0].set_ylabel(column_name(run, int(column)))
+        panels[2 * place, 0].set_ylabel(wrapped(column_name(run, int(column)), 16))
         panels[2 * place + 1, 0].set_ylabel("error")
     for axes, window in zip(panels[-1], windows, strict=True):
         axes.set_xlabel(time_label(example))
@@ -118,7 +118,7 @@ def more_traces(run: Run) -> Figure:
         window = detail(targets[:, [column]]) if is_long(example) else slice(None)
         deviation = None if sigma is None else sigma[window, column]
         _signal(axes, times[window], targets[window, column], predicted[window, column], deviation)
-        axes.set_ylabel(column_name(run, column))
+        axes.set_ylabel(wrapped(column_name(run, column), 14))
         _time_limits(axes, times[window])
     panels[0].legend(loc="lower right", ncols=3, bbox_to_anchor=(1, 1), borderaxespad=0)
     panels[-1].set_xlabel(time_label(run.examples[0]))
@@ -151,7 +151,7 @@ def labels_over_time(run: Run) -> Figure:
     top.plot(*thin(times, logits.argmax(1)), ".", color=PREDICTION, markersize=3, label="predicted class")
     names = run.result.classes
     if 0 < len(names) <= 12:
-        top.set_yticks(range(len(names)), names)
+        top.set_yticks(range(len(names)), [wrapped(name) for name in names])
     bottom.plot(*thin(times, right), color=PREDICTION, linewidth=1)
     bottom.set(ylim=(-0.03, 1.03), ylabel="p(true)", xlabel=time_label(example))
     top.legend(loc="lower right", ncols=2, bbox_to_anchor=(1, 1), borderaxespad=0)
