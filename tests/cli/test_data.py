@@ -15,7 +15,7 @@ from s7.cli import data as command
 from s7.cli.main import main
 from s7.data.download import Download
 from s7.data.samples import Samples
-from s7.tasks import sources, walker2d
+from s7.tasks import walker2d
 from s7.training.objectives import CrossEntropy, MeanSquared
 
 NAME = "walker2d/rollouts.npz"
@@ -52,7 +52,7 @@ def source(published, tmp_path, monkeypatch):
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     digest = f"md5:{hashlib.md5((published / NAME).read_bytes()).hexdigest()}"
     download = Download(f"http://127.0.0.1:{server.server_port}/{NAME}", NAME, digest=digest)
-    monkeypatch.setitem(sources.DOWNLOADS, "walker2d", (download,))
+    monkeypatch.setattr(walker2d.Walker2d, "downloads", (download,))
     yield download
     server.shutdown()
     server.server_close()
@@ -111,7 +111,7 @@ def test_simulated_data_need_no_fetching(capsys):
 
 
 def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, published, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sources.BY_HAND, "walker2d", "Ask the author for it")
+    monkeypatch.setattr(walker2d.Walker2d, "manual_download", "Ask the author for it")
     place = tmp_path / "data"
     said = refuse(capsys, "fetch", "walker2d", "--data", place)
     assert said == f"s7 data: Ask the author for it. Put it at {place / NAME}, then give this command again\n"
@@ -124,7 +124,7 @@ def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, publishe
 
 
 def test_a_task_without_an_address_says_what_it_needs(source, published, tmp_path, monkeypatch, capsys):
-    monkeypatch.delitem(sources.DOWNLOADS, "walker2d")
+    monkeypatch.setattr(walker2d.Walker2d, "downloads", ())
     said = refuse(capsys, "fetch", "walker2d", "--data", tmp_path)
     assert f"no address is known for its data; {walker2d.FILES[0]} is not in {tmp_path}" in said
     own = "s7.tasks.walker2d:Walker2d"
@@ -134,7 +134,7 @@ def test_a_task_without_an_address_says_what_it_needs(source, published, tmp_pat
 
 def test_a_fetch_that_fails_is_one_line(source, tmp_path, monkeypatch, capsys):
     lost = Download(source.url + "x", NAME, page="https://example.org/rollouts")
-    monkeypatch.setitem(sources.DOWNLOADS, "walker2d", (lost,))
+    monkeypatch.setattr(walker2d.Walker2d, "downloads", (lost,))
     said = refuse(capsys, "fetch", "walker2d", "--data", tmp_path)
     assert "answered 404" in said
     assert f"from https://example.org/rollouts and put it at {tmp_path / NAME}" in said
@@ -150,7 +150,7 @@ def test_a_check_names_the_file_and_the_place_of_what_is_wrong(source, published
     arrays["obs"][7, 3] = np.nan
     np.savez(path, **arrays)
     assert f"{path}: its checksum is md5:" in refuse(capsys, "check", "walker2d", "--data", tmp_path)
-    monkeypatch.setitem(sources.DOWNLOADS, "walker2d", ())
+    monkeypatch.setattr(walker2d.Walker2d, "downloads", ())
     assert f"{path}: obs[7, 3] is not finite (nan)" in refuse(capsys, "check", "walker2d", "--data", tmp_path)
 
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from s7.data import download as module
 from s7.data.download import Download, FetchError, Patience, Progress, amount, check, fetch
 from s7.tasks import TASKS
-from s7.tasks.sources import BY_HAND, DOWNLOADS
 
 BODY = bytes(range(256)) * 40
 MD5 = f"md5:{hashlib.md5(BODY).hexdigest()}"
@@ -560,15 +559,16 @@ def test_a_download_that_cannot_be_right_is_refused(changes, message):
 
 
 def test_the_sources_agree_with_each_other():
-    assert set(DOWNLOADS) == set(TASKS) - {"fitzhugh-nagumo", "pendulum"}
-    assert set(BY_HAND) <= set(DOWNLOADS)
+    downloads = {name: kind.downloads for name, kind in TASKS.items() if kind.downloads}
+    assert set(downloads) == set(TASKS) - {"fitzhugh-nagumo", "pendulum"}
+    assert {name for name, kind in TASKS.items() if kind.manual_download} <= set(downloads)
     places = {}
-    for download in (one for several in DOWNLOADS.values() for one in several):
+    for download in (one for several in downloads.values() for one in several):
         assert urls_are_safe(download)
         assert download.page.startswith("https://")
         # One file may serve several tasks, but must be one file.
         assert places.setdefault(download.path, download.url) == download.url
-    digests = [one.digest for several in DOWNLOADS.values() for one in several if one.digest]
+    digests = [one.digest for several in downloads.values() for one in several if one.digest]
     assert len(digests) == len(set(digests))
 
 

@@ -142,7 +142,7 @@ def test_an_empty_digit_is_an_error_or_left_out(folder, tmp_path):
     problem = NMnist(repair=True).load(folder, "strict", heard.append)
     assert lengths(problem) == [27, 3, 5]
     assert problem.test.inputs[-2:].tolist() == [2 * (34 * 2 + 4) + 1, 2 * (34 + 3)]
-    assert heard[1:] == ["test: left 1 empty recordings out, and sorted where 1 events go back in time"]
+    assert heard[1:] == ["test: dropped 1 empty recordings and sorted 1 events that go back in time"]
 
 
 def test_digits_without_a_test_set_are_missing(folder, tmp_path):

@@ -49,11 +49,10 @@ def _fetch(options: argparse.Namespace) -> None:
     from s7.data.download import Progress, amount, fetch
     from s7.data.folder import DataFolder
     from s7.tasks import TASKS, find_task
-    from s7.tasks.sources import BY_HAND, DOWNLOADS, OPTIONAL
 
     kind = find_task(options.task)
     folder = DataFolder(options.data)
-    downloads = DOWNLOADS.get(options.task, ())
+    downloads = kind.downloads
     if not downloads:
         missing = kind().missing(folder)
         if missing is not None:
@@ -64,7 +63,7 @@ def _fetch(options: argparse.Namespace) -> None:
     place = folder.places[0]
     if not options.json:
         print(f"{options.task}: {len(downloads)} file{'s'[: len(downloads) > 1]} into {place}", flush=True)
-        if options.task in OPTIONAL:
+        if kind.downloads_are_optional:
             print("Its data are made when it is trained. These are the published ones, 7.7 GB, for data.origin=lra.")
     for download in downloads:
         line = _Line()
@@ -80,8 +79,8 @@ def _fetch(options: argparse.Namespace) -> None:
 
         path = place / download.path
         before = path.exists()
-        if options.task in BY_HAND and not before:
-            raise FileNotFoundError(f"{BY_HAND[options.task]}. Put it at {path}, then give this command again")
+        if kind.manual_download and not before:
+            raise FileNotFoundError(f"{kind.manual_download}. Put it at {path}, then give this command again")
         try:
             held = fetch(download, place, watch, say)
         finally:
@@ -96,11 +95,10 @@ def _check(options: argparse.Namespace) -> None:
     from s7.data.download import check
     from s7.data.folder import DataFolder
     from s7.tasks import find_task
-    from s7.tasks.sources import DOWNLOADS
 
     kind = find_task(options.task)
     folder = DataFolder(options.data)
-    for download in DOWNLOADS.get(options.task, ()):
+    for download in kind.downloads:
         path = folder.find(download.path)
         if path is not None:
             _show_file(check(download, path), options.json)

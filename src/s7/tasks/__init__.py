@@ -1,53 +1,34 @@
-"""Tasks by name. A new one is a file here and a line in this list; one's own is named by its module and class."""
+"""Benchmark tasks by name. A task is a file in this package; a user's own is named by its module and class."""
 
-import sys
-from importlib import import_module
-
-from s7.settings import unknown
-from s7.tasks.dvs_gesture import DvsGesture
-from s7.tasks.eigenworms import EigenWorms
-from s7.tasks.fitzhugh_nagumo import FitzHughNagumo
-from s7.tasks.human_activity import HumanActivity
-from s7.tasks.image import Image
-from s7.tasks.listops import ListOps
-from s7.tasks.nmnist import NMnist
-from s7.tasks.pathfinder import Pathfinder, PathX
-from s7.tasks.pendulum import Pendulum
-from s7.tasks.retrieval import Retrieval
-from s7.tasks.shd import Shd
-from s7.tasks.spoken_digits import SpokenDigits
-from s7.tasks.ssc import Ssc
+from s7.registry import import_user_module, load_modules, unknown
 from s7.tasks.task import Problem, Task
-from s7.tasks.text import Text
-from s7.tasks.walker2d import Walker2d
 
-_KINDS: tuple[type[Task], ...] = (
-    *(FitzHughNagumo, Pendulum, Walker2d, HumanActivity, EigenWorms),
-    *(ListOps, Text, Retrieval, Image, Pathfinder, PathX),
-    *(DvsGesture, NMnist, Shd, Ssc, SpokenDigits),
-)
-TASKS: dict[str, type[Task]] = {kind.name: kind for kind in _KINDS}
+load_modules(__name__)
+
+TASKS: dict[str, type[Task]] = {
+    name: kind for name, kind in sorted(Task.registry.builtin.items()) if "name" in vars(kind)
+}
 
 
 def find_task(name: str) -> type[Task]:
-    """The task of that name; `module:Class` is one's own, in a module that Python finds from here."""
+    """The task of that name.
+
+    Args:
+        name: The name of a built-in task, the `name` of a task that is already imported, or "module:Class" for a class
+            in a module that Python finds from the current folder. That module is imported.
+    """
+    if name in TASKS:
+        return TASKS[name]
     if ":" in name:
-        return _own_task(*name.split(":", 1))
-    if name not in TASKS:
-        raise ValueError(f"{unknown('task', name, TASKS)} (one's own is module:Class)")
-    return TASKS[name]
-
-
-def _own_task(module_name: str, class_name: str) -> type[Task]:
-    # A command's path starts where the command is, not where it is called.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+        return _user_task(*name.split(":", 1))
     try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise
-        raise ValueError(f"no module {module_name!r} here or where Python looks; it should hold {class_name}") from None
+        return Task.registry.find(name)
+    except ValueError:
+        raise ValueError(f"{unknown('task', name, TASKS)} (a task of your own is module:Class)") from None
+
+
+def _user_task(module_name: str, class_name: str) -> type[Task]:
+    module = import_user_module(module_name, f"{module_name}:{class_name}")
     kinds = {name: kind for name, kind in vars(module).items() if isinstance(kind, type) and issubclass(kind, Task)}
     if class_name not in kinds:
         raise ValueError(f"{module.__file__}: {unknown('task', class_name, kinds)}")

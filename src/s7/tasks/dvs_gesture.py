@@ -11,11 +11,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import read_arrays
-from s7.encoders import EventEncoder
 from s7.events.aedat3 import read_aedat3
 from s7.events.recordings import MICROSECONDS, Events, Recordings, Sensor, recordings_in, recordings_of
-from s7.heads import TimeMean
 from s7.tasks.event_task import EventTask
 
 FOLDER = "dvs_gesture/DvsGesture"
@@ -39,6 +39,19 @@ class DvsGesture(EventTask):
     name: ClassVar[str] = "dvs-gesture"
     title: ClassVar[str] = "DVS-Gesture, eleven gestures seen by an event camera"
     source: ClassVar[str] = "DVS-Gesture (Amir 2017, CC BY 4.0); ten recordings of it are enough to try, not to report"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://ibm.ent.box.com/s/3hiq58ww1pbbjrinh367ykfdf60xsfm8/folder/50167556794",
+            "dvs_gesture/DvsGesture.tar.gz",
+            digest="md5:8a5c71fb11e24e5ca5b11866ca6c00a1",
+            page="https://research.ibm.com/interactive/dvsgesture",
+            unpack=("*",),
+        ),
+    )
+    manual_download: ClassVar[str] = (
+        "IBM gives DvsGesture.tar.gz to people who open https://research.ibm.com/interactive/dvsgesture in a browser "
+        "and agree to its licence; no program can"
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "the last three people of the training list are kept for validation, the official test people tested once "
@@ -72,7 +85,7 @@ class DvsGesture(EventTask):
             say(f"reading {len(learnt) + len(tested)} trials of DVS-Gesture …")
             parts = {name: map(read_trial, trials) for name, trials in lists.items()}
         splits = {name: self.samples(q, name, say) for name, q in parts.items()}
-        return self.problem(splits, EventEncoder((SIDE, SIDE)), TimeMean(self.classes), GESTURES)
+        return self.problem(splits, s7.EventEncoder((SIDE, SIDE)), s7.TimeMean(self.classes), GESTURES)
 
 
 class Gesture(NamedTuple):

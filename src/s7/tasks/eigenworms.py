@@ -17,13 +17,12 @@ from typing import IO, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
 from s7.data.uea import READERS, Series
-from s7.encoders import LinearEncoder
-from s7.heads import Mean
 from s7.tasks.task import Problem, Say, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 ARCHIVE = "eigenworms/EigenWorms.zip"
 # The .arff files first: the published split is of their order.
@@ -50,6 +49,13 @@ class EigenWorms(Task):
     name: ClassVar[str] = "eigenworms"
     title: ClassVar[str] = "EigenWorms, which kind of worm from how it moves"
     source: ClassVar[str] = "UEA multivariate archive, EigenWorms"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(  # no checksum is published
+            "https://www.timeseriesclassification.com/aeon-toolkit/EigenWorms.zip",
+            "eigenworms/EigenWorms.zip",
+            page="https://www.timeseriesclassification.com/description.php?Dataset=EigenWorms",
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "exact copies of a recording are left out, the others split 70 / 15 / 15 of a hundred within each class; "
@@ -93,9 +99,9 @@ class EigenWorms(Task):
             train,
             valid,
             test,
-            encoder=LinearEncoder(values.shape[-1]) if protocol == "paper" else LinearEncoder.of(train.inputs),
-            head=Mean(len(classes)),
-            objective=CrossEntropy(len(classes), classes),
+            encoder=s7.LinearEncoder(values.shape[-1]) if protocol == "paper" else s7.LinearEncoder.of(train.inputs),
+            head=s7.Mean(len(classes)),
+            objective=s7.CrossEntropy(len(classes), classes),
             baselines=most_frequent(train, test, len(classes)),
         )
 

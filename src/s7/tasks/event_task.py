@@ -1,4 +1,4 @@
-"""What tasks have in common that say of which class a recording of events is."""
+"""Tasks that classify recordings of events."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from typing import ClassVar
 
 import numpy as np
 
+import s7
 from s7.data.samples import Samples
-from s7.encoders import Encoder
 from s7.events.augmentation import EventAugmentation
 from s7.events.recordings import Recordings, Sensor, samples_of
-from s7.heads import Head
 from s7.tasks.task import Problem, Say, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 
 @dataclass(frozen=True)
 class EventTask(Task):
-    """`augment` varies the training recordings.
+    """The base class of tasks that classify recordings of events.
 
-    `repair` puts events in the order of time and leaves empty recordings out; without it both are errors.
+    Args:
+        augment: Varies the training recordings.
+        repair: Sort events by time and drop empty recordings. Otherwise both are errors.
     """
 
     sensor: ClassVar[Sensor]
@@ -28,7 +28,7 @@ class EventTask(Task):
     repair: bool = False
 
     def samples(self, parts: Iterable[Recordings], name: str, say: Say) -> Samples:
-        """The recordings of a split, which come part by part."""
+        """The samples of a split, from recordings that are read part by part."""
         return samples_of(self._repaired(parts, name, say) if self.repair else parts, self.sensor, name)
 
     def _repaired(self, parts: Iterable[Recordings], name: str, say: Say) -> Iterator[Recordings]:
@@ -38,14 +38,14 @@ class EventTask(Task):
             disordered += int(np.count_nonzero(part.goes_back()))
             yield part.repaired()
         if empty or disordered:
-            say(f"{name}: left {empty} empty recordings out, and sorted where {disordered} events go back in time")
+            say(f"{name}: dropped {empty} empty recordings and sorted {disordered} events that go back in time")
 
     def problem(
-        self, splits: Mapping[str, Samples], encoder: Encoder, head: Head, names: tuple[str, ...] = ()
+        self, splits: Mapping[str, Samples], encoder: "s7.Encoder", head: "s7.Head", names: tuple[str, ...] = ()
     ) -> Problem:
-        """The question: of which class is a recording? Without a split "valid" the epoch is chosen on the test."""
+        """Classify recordings. Without a split "valid", the best epoch is chosen on the test split."""
         train, test = splits["train"], splits["test"]
-        objective = CrossEntropy(self.classes, names)
+        objective = s7.CrossEntropy(self.classes, names)
         for samples in splits.values():
             objective.check(samples)
         return Problem(

@@ -12,12 +12,10 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
+import s7
 from s7.data.samples import Samples
-from s7.encoders import LinearEncoder
-from s7.heads import PerStep
 from s7.tasks.runge_kutta import solve
 from s7.tasks.task import Problem, Task
-from s7.training.objectives import MeanSquared
 
 END, SAMPLES = 400.0, 1001
 SIZES = {"train": 128, "valid": 128, "test": 1024}
@@ -56,9 +54,9 @@ class FitzHughNagumo(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=LinearEncoder.of(splits["train"].inputs),
-            head=PerStep(1, scale=scale),
-            objective=MeanSquared(1, unit=scale**2),
+            encoder=s7.LinearEncoder.of(splits["train"].inputs),
+            head=s7.PerStep(1, scale=scale),
+            objective=s7.MeanSquared(1, unit=scale**2),
             columns=("change of v",),
             baselines={"persistence": {"mse": persistence, "rmse": persistence**0.5}},
         )

@@ -6,11 +6,10 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool
 
+import s7
 from s7.data.samples import Samples
-from s7.encoders import TokenEncoder
 from s7.events.recordings import Sensor
 from s7.events.spike_hdf5 import SpikeFile, open_spikes
-from s7.heads import Mean
 from s7.tasks.event_task import EventTask
 
 CHANNELS = 700
@@ -40,7 +39,7 @@ class Heidelberg(EventTask):
                     splits[name] = self.samples(spikes.parts(chosen), name, say)
                 words = words or spikes.names
         known = words if len(words) == self.classes else ()
-        return self.problem(splits, TokenEncoder(CHANNELS), Mean(self.classes), known)
+        return self.problem(splits, s7.TokenEncoder(CHANNELS), s7.Mean(self.classes), known)
 
     def cut(self, spikes: SpikeFile, file: str, protocol: str) -> dict[str, Bool[np.ndarray, " N"] | None]:
         """The splits that are made from a file, and which of its recordings each has; None: all."""

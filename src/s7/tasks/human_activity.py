@@ -16,12 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+import s7
+from s7.data.download import Download
 from s7.data.samples import Samples
-from s7.encoders import LinearEncoder
-from s7.heads import PerStep
 from s7.settings import unknown
 from s7.tasks.task import Problem, Say, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 TABLE = "ConfLongDemo_JSI.txt"
 FILES = (
@@ -76,6 +75,14 @@ class HumanActivity(Task):
     name: ClassVar[str] = "human-activity"
     title: ClassVar[str] = "Human activity at every step, from four tags on the body"
     source: ClassVar[str] = "UCI 196, Localization Data for Person Activity (CC BY 4.0)"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/00196/ConfLongDemo_JSI.txt",
+            "har/ConfLongDemo_JSI.txt",
+            digest="md5:280a677ae0d673ec9a50ada480d8a529",
+            page="https://archive.ics.uci.edu/dataset/196/localization+data+for+person+activity",
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "split by person: A, B, C for training, D for validation, E tested; windows of 32 steps, each step of the "
@@ -114,9 +121,9 @@ class HumanActivity(Task):
             train,
             valid,
             test,
-            encoder=LinearEncoder.of(train.inputs),
-            head=PerStep(len(CLASSES)),
-            objective=CrossEntropy(len(CLASSES), CLASSES),
+            encoder=s7.LinearEncoder.of(train.inputs),
+            head=s7.PerStep(len(CLASSES)),
+            objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
         )
 

@@ -13,13 +13,12 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import Arrays
 from s7.data.pictures import read_grey
 from s7.data.samples import Samples
-from s7.encoders import LinearEncoder
-from s7.heads import Mean
 from s7.tasks.task import Problem, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 ARCHIVE = "cifar10/cifar-10-binary.tar.gz"
 SHEETS = "cifar10_gray/train_labels.json"
@@ -37,6 +36,15 @@ class Image(Task):
     name: ClassVar[str] = "image"
     title: ClassVar[str] = "CIFAR-10 in grey, pixel by pixel"
     source: ClassVar[str] = "CIFAR-10 (Krizhevsky 2009)"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "cifar10/cifar-10-binary.tar.gz",
+            bytes=170_052_171,
+            digest="sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            page="https://www.cs.toronto.edu/~kriz/cifar.html",
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": "5,000 of the 50,000 training pictures are kept for validation; the 10,000 test pictures tested once",
         "paper": "the same sizes; which pictures are kept for validation was drawn by another generator",
@@ -62,9 +70,9 @@ class Image(Task):
             train,
             learnt.take(order[:kept], "valid"),
             test,
-            encoder=LinearEncoder.of(train.inputs),
-            head=Mean(len(CLASSES)),
-            objective=CrossEntropy(len(CLASSES), CLASSES),
+            encoder=s7.LinearEncoder.of(train.inputs),
+            head=s7.Mean(len(CLASSES)),
+            objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
         )
 

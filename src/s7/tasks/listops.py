@@ -11,13 +11,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+import s7
+from s7.data.download import Download
 from s7.data.samples import Samples
-from s7.encoders import TokenEncoder
-from s7.heads import Mean
 from s7.tasks.blocks import make_blocks
 from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, make_block, tokenize
+from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 # As the archive unpacks, and as it is meant.
 FOLDERS = ("lra/lra_release/lra_release/listops-1000", "lra/lra_release/listops-1000")
@@ -34,6 +34,8 @@ class ListOps(Task):
     name: ClassVar[str] = "listops"
     title: ClassVar[str] = "What nested lists of digits come to"
     source: ClassVar[str] = "made, to the recipe of the Long Range Arena, or its own files"
+    downloads: ClassVar[tuple[Download, ...]] = (long_range_arena("*/listops-1000/*"),)
+    downloads_are_optional: ClassVar[bool] = True
     protocols: ClassVar[dict[str, str]] = {
         "strict": "96,000 expressions for training, 2,000 for validation, 2,000 tested once",
         "paper": "the same split",
@@ -66,9 +68,9 @@ class ListOps(Task):
             samples["train"],
             samples["valid"],
             samples["test"],
-            encoder=TokenEncoder(len(TOKENS)),
-            head=Mean(len(CLASSES)),
-            objective=CrossEntropy(len(CLASSES), CLASSES),
+            encoder=s7.TokenEncoder(len(TOKENS)),
+            head=s7.Mean(len(CLASSES)),
+            objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(samples["train"], samples["test"], len(CLASSES)),
         )
 

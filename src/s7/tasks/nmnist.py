@@ -12,11 +12,11 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Int
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import read_arrays
-from s7.encoders import EventEncoder
 from s7.events.nmnist_bin import Bins, find_bins
 from s7.events.recordings import Recordings, Sensor, recordings_in
-from s7.heads import Mean
 from s7.tasks.event_task import EventTask
 from s7.tasks.task import Say
 
@@ -29,6 +29,14 @@ SIDE = 34
 SEED = 0
 
 
+_MENDELEY = "https://data.mendeley.com/public-files/datasets/468j46mzdv/files"
+_PAGE = "https://www.garrickorchard.com/datasets/n-mnist"
+
+
+def _saccades(name: str, number: str, digest: str) -> Download:
+    return Download(f"{_MENDELEY}/{number}/file_downloaded", f"nmnist/{name}", digest=digest, page=_PAGE)
+
+
 @dataclass(frozen=True)
 class NMnist(EventTask):
     """`recordings` are the first so many of the training set, for short runs; 0 are all."""
@@ -36,6 +44,10 @@ class NMnist(EventTask):
     name: ClassVar[str] = "nmnist"
     title: ClassVar[str] = "N-MNIST, digits seen by an event camera"
     source: ClassVar[str] = "N-MNIST (Orchard 2015, CC BY-SA 4.0), all of it or its first recordings"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        _saccades("Train.zip", "39c25547-014b-4137-a934-9d29fa53c7a0", "md5:20959b8e626244a1b502305a9e6e2031"),
+        _saccades("Test.zip", "05a4d654-7e03-4c15-bdfa-9bb2bcbea494", "md5:69ca8762b2fe404d9b9bad1103e97832"),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": "a random tenth of the training recordings is kept for validation; the test recordings tested once",
     }
@@ -60,7 +72,7 @@ class NMnist(EventTask):
             parts = self._all(find_bins(path), find_bins(folder.require(*TEST, how=HOW)), say)
         splits = {name: self.samples(q, name, say) for name, q in parts.items()}
         digits = tuple(str(digit) for digit in range(10))
-        return self.problem(splits, EventEncoder((SIDE, SIDE)), Mean(self.classes), digits)
+        return self.problem(splits, s7.EventEncoder((SIDE, SIDE)), s7.Mean(self.classes), digits)
 
     def _first_ones(self, path: Path, say: Say) -> dict[str, Iterable[Recordings]]:
         recordings, tested = read_small(path)

@@ -13,15 +13,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from jaxtyping import Int, UInt8
 
+import s7
+from s7.data.download import Download
 from s7.data.pictures import read_grey
 from s7.data.samples import Samples
-from s7.encoders import LinearEncoder
-from s7.heads import Mean
 from s7.tasks.blocks import make_blocks
 from s7.tasks.pathfinder_dashes import PATH_X, PATHFINDER, Recipe
 from s7.tasks.pathfinder_pictures import make_block
+from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Say, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 CLASSES = ("apart", "joined")
 # Blocks that are made and kept together: what an interruption can lose.
@@ -78,9 +78,9 @@ class _Contours(Task):
             samples["train"],
             samples["valid"],
             samples["test"],
-            encoder=LinearEncoder.of(samples["train"].inputs),
-            head=Mean(2),
-            objective=CrossEntropy(2, CLASSES),
+            encoder=s7.LinearEncoder.of(samples["train"].inputs),
+            head=s7.Mean(2),
+            objective=s7.CrossEntropy(2, CLASSES),
             baselines=most_frequent(samples["train"], samples["test"], 2),
         )
 
@@ -117,6 +117,8 @@ class Pathfinder(_Contours):
     name: ClassVar[str] = "pathfinder"
     title: ClassVar[str] = "Two markers, joined by a dashed contour or not, pixel by pixel"
     source: ClassVar[str] = "made, to the recipe of Linsley 2018 and the Long Range Arena, or its own files"
+    downloads: ClassVar[tuple[Download, ...]] = (long_range_arena("*/pathfinder32/curv_contour_length_14/*"),)
+    downloads_are_optional: ClassVar[bool] = True
     recipe: ClassVar[Recipe] = PATHFINDER
 
 
@@ -127,6 +129,8 @@ class PathX(_Contours):
     name: ClassVar[str] = "path-x"
     title: ClassVar[str] = "Pathfinder in 16,384 pixels"
     source: ClassVar[str] = Pathfinder.source
+    downloads: ClassVar[tuple[Download, ...]] = (long_range_arena("*/pathfinder128/curv_contour_length_14/*"),)
+    downloads_are_optional: ClassVar[bool] = True
     recipe: ClassVar[Recipe] = PATH_X
     pictures: int = 40_000
 

@@ -5,12 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
+import s7
 from s7.data.samples import Samples
-from s7.encoders import ImageEncoder
-from s7.heads import PerStep
 from s7.tasks.pendulum_frames import Pendulums, generate, photograph_again
 from s7.tasks.task import Problem, Task
-from s7.training.objectives import GaussianNLL
 
 SIZES = {"train": 2000, "valid": 1000, "test": 1000}
 
@@ -72,9 +70,9 @@ class Pendulum(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=ImageEncoder((24, 24, 1), scale=255),
-            head=PerStep(4),
-            objective=GaussianNLL(2),
+            encoder=s7.ImageEncoder((24, 24, 1), scale=255),
+            head=s7.PerStep(4),
+            objective=s7.GaussianNLL(2),
             columns=("sin θ", "cos θ"),
             baselines={"the mean angle": {"mse": guess, "rmse": guess**0.5}},
         )

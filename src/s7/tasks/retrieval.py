@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
+import s7
+from s7.data.download import Download
 from s7.data.samples import Samples
-from s7.encoders import TokenEncoder
-from s7.heads import Retrieval as RetrievalHead
+from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 # As the archive unpacks, and as it is meant.
 FOLDERS = ("lra/lra_release/lra_release/tsv_data", "lra/lra_release/tsv_data")
@@ -34,6 +34,7 @@ class Retrieval(Task):
     name: ClassVar[str] = "retrieval"
     title: ClassVar[str] = "Pairs of papers, related or not, byte by byte"
     source: ClassVar[str] = "ACL Anthology Network, as in the Long Range Arena"
+    downloads: ClassVar[tuple[Download, ...]] = (long_range_arena("*/tsv_data/*"),)
     protocols: ClassVar[dict[str, str]] = {
         "strict": "the official split: 147,086 pairs for training, 18,090 for validation, 17,437 tested once",
         "paper": "the same",
@@ -60,9 +61,9 @@ class Retrieval(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=TokenEncoder(TOKENS),
-            head=RetrievalHead(2),
-            objective=CrossEntropy(2, ("unrelated", "related")),
+            encoder=s7.TokenEncoder(TOKENS),
+            head=s7.Retrieval(2),
+            objective=s7.CrossEntropy(2, ("unrelated", "related")),
             baselines=most_frequent(splits["train"], splits["test"], 2),
         )
 

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from s7.data.download import Download
 from s7.events.spike_hdf5 import SPEAKERS
 from s7.tasks.heidelberg import Heidelberg
+from s7.tasks.sources import zenke_lab
 
 # Speakers of the training file that are kept for validation, of ten.
 HELD_OUT = 2
@@ -22,6 +24,10 @@ class Shd(Heidelberg):
     name: ClassVar[str] = "shd"
     title: ClassVar[str] = "Spiking Heidelberg Digits, spoken digits as spikes"
     source: ClassVar[str] = "SHD (Cramer 2020, CC BY 4.0)"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        zenke_lab("shd_train.h5.gz", "md5:d47c9825dee33347913e8ce0f2be08b0"),
+        zenke_lab("shd_test.h5.gz", "md5:3062a80ec0c5719404d5b02e166543b1"),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "the last two of the ten training speakers are kept for validation, as two of the test's are heard there "

@@ -18,15 +18,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int16, Int64, Shaped
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import Arrays, read_arrays
-from s7.encoders import TokenEncoder
 from s7.events.augmentation import EventAugmentation
 from s7.events.recordings import Events, Recordings, recordings_of
 from s7.events.spikes import SpikeEncoder
-from s7.heads import Mean
 from s7.settings import table_of, unknown
 from s7.tasks.task import Problem, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 FILES = (
     "fsdd/fsdd_8khz_int16.npz",
@@ -55,6 +54,14 @@ class SpokenDigits(Task):
     name: ClassVar[str] = "spoken-digits"
     title: ClassVar[str] = "Spoken digits as spikes"
     source: ClassVar[str] = "Free Spoken Digit Dataset 1.0.10 (CC BY-SA 4.0)"
+    # The server packs the archive on request: its checksum and size vary.
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz",
+            "fsdd/free-spoken-digit-dataset-1.0.10.tar.gz",
+            page="https://github.com/Jakobovski/free-spoken-digit-dataset",
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 to learn "
@@ -92,9 +99,9 @@ class SpokenDigits(Task):
             samples["train"],
             samples["valid"],
             samples["test"],
-            encoder=TokenEncoder(sensor.tokens),
-            head=Mean(len(DIGITS)),
-            objective=CrossEntropy(len(DIGITS), DIGITS),
+            encoder=s7.TokenEncoder(sensor.tokens),
+            head=s7.Mean(len(DIGITS)),
+            objective=s7.CrossEntropy(len(DIGITS), DIGITS),
             baselines=most_frequent(samples["train"], samples["test"], len(DIGITS)),
             augmentation=self.augment.on(sensor, len(DIGITS)),
         )

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from s7.data.download import Download
 from s7.tasks.heidelberg import Heidelberg
+from s7.tasks.sources import zenke_lab
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,12 @@ class Ssc(Heidelberg):
     name: ClassVar[str] = "ssc"
     title: ClassVar[str] = "Spiking Speech Commands, spoken commands as spikes"
     source: ClassVar[str] = "SSC (Cramer 2020, CC BY 4.0)"
+    # Checksums are published next to the files, in md5sums.txt, but have not been verified.
+    downloads: ClassVar[tuple[Download, ...]] = (
+        zenke_lab("ssc_train.h5.gz"),
+        zenke_lab("ssc_valid.h5.gz"),
+        zenke_lab("ssc_test.h5.gz"),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": "the official training, validation and test files; the test file tested once",
         "paper": "the same files",

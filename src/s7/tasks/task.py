@@ -1,7 +1,7 @@
-"""What a task is: where its data come from, how they are split, and the question that a model is asked.
+"""Tasks: where data come from, how they are split, and what a model has to predict.
 
-A task is one small file: a frozen dataclass of data settings with a `load`. It never sees a model; it says what the
-model reads (an encoder), what it answers (a head) and how the answer is judged (an objective).
+A task is a frozen dataclass of data settings with a `load` method, in a file of its own. It never sees a model: it
+names the encoder that reads the data, the head that answers, and the objective that judges the answer.
 """
 
 from abc import ABC, abstractmethod
@@ -11,32 +11,38 @@ from typing import ClassVar
 
 import numpy as np
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import DataFolder
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
-from s7.encoders import Encoder
-from s7.heads import Head
+from s7.registry import Registered
 from s7.settings import Table
-from s7.training.objectives import Objective
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A task with its data in hand.
+    """The data of a task and what a model has to predict.
 
-    `baselines` are metrics on the test split of answers that take no model. `model` are settings that the protocol
-    demands, whatever the preset says. `columns` name the numbers of a target, for reports. `augmentation` varies the
-    training samples.
+    Args:
+        train, valid, test: The splits.
+        encoder: Reads the inputs.
+        head: Makes the outputs.
+        objective: The loss and the metrics.
+        baselines: Metrics on the test split of answers that need no model, by a description of the answer.
+        model: Model settings that the protocol requires, whatever the preset says.
+        columns: Names of the numbers of a target, for reports.
+        augmentation: Varies the training samples.
     """
 
     train: Samples
     valid: Samples
     test: Samples
-    encoder: Encoder
-    head: Head
-    objective: Objective
+    encoder: "s7.Encoder"
+    head: "s7.Head"
+    objective: "s7.Objective"
     baselines: Mapping[str, dict[str, float]] = field(default_factory=dict)
     model: Table = field(default_factory=dict)
     columns: tuple[str, ...] = ()
@@ -44,29 +50,49 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Task(ABC):
-    """What every task has. Its fields are the settings of its data, `data.…` on the command line.
+class Task(Registered, ABC, package="s7.tasks"):
+    """The base class of tasks. Fields are data settings, `data.…` on the command line.
 
-    `settings` are the tables data, model and train to start from, of a task that has no file of presets.
+    Class attributes:
+        name: The name that commands use.
+        title: One line about the question.
+        source: Where the data come from, for people.
+        downloads: The published files.
+        downloads_are_optional: Whether the task can make data of the same kind itself.
+        manual_download: How a person gets the files, if no program can.
+        protocols: Ways to split the data, each with one sentence.
+        settings: The tables data, model and train to start from, for a task without presets.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
+    downloads: ClassVar[tuple[Download, ...]] = ()
+    downloads_are_optional: ClassVar[bool] = False
+    manual_download: ClassVar[str] = ""
     protocols: ClassVar[dict[str, str]] = {"strict": "as the task splits its data"}
     settings: ClassVar[Table] = {}
 
+    def __init_subclass__(cls, **keywords):
+        super().__init_subclass__(name=vars(cls).get("name"), **keywords)
+
     @abstractmethod
     def load(self, folder: DataFolder, protocol: str, say: Say) -> Problem:
-        """The data, split as the protocol wants; `say` hears of anything that takes time."""
+        """Read or make the data and split them.
+
+        Args:
+            folder: Where data are looked for.
+            protocol: One of `protocols`.
+            say: Called with a line of text before anything that takes long.
+        """
 
     def missing(self, folder: DataFolder) -> str | None:
-        """What is not here and how to get it; None if all is. Simulated data are always to be had."""
+        """What is not installed and how to get it, or None if the task can be loaded."""
         return None
 
 
 def most_frequent(train: Samples, test: Samples, classes: int) -> dict[str, dict[str, float]]:
-    """The baseline of always answering what is most frequent in training."""
+    """The accuracy of always answering the most frequent class of the training data."""
     learnt, tested = (q.targets if q.counts is None else q.targets[q.counts] for q in (train, test))
     answer = int(np.argmax(np.bincount(learnt, minlength=classes)))
     return {"most frequent class": {"accuracy": float(np.mean(tested == answer))}}

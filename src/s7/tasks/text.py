@@ -14,12 +14,11 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int, UInt8
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
-from s7.encoders import TokenEncoder
-from s7.heads import Mean
 from s7.tasks.task import Problem, Task, most_frequent
-from s7.training.objectives import CrossEntropy
 
 ARCHIVE = "imdb/aclImdb_v1.tar.gz"
 LINES = "imdb/train.jsonl.xz"
@@ -37,6 +36,15 @@ class Text(Task):
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "Film reviews, favourable or not, byte by byte"
     source: ClassVar[str] = "the 50,000 IMDB reviews (Maas 2011)"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "imdb/aclImdb_v1.tar.gz",
+            bytes=84_125_825,
+            digest="sha256:c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+            page="https://ai.stanford.edu/~amaas/data/sentiment",
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": "2,500 of the 25,000 training reviews are kept for validation; the 25,000 test reviews tested once",
         "paper": "all 25,000 training reviews are learnt from, and the epoch is chosen on the test set",
@@ -72,9 +80,9 @@ class Text(Task):
             train,
             valid,
             test,
-            encoder=TokenEncoder(len(alphabet) + 2),
-            head=Mean(2),
-            objective=CrossEntropy(2, LABELS),
+            encoder=s7.TokenEncoder(len(alphabet) + 2),
+            head=s7.Mean(2),
+            objective=s7.CrossEntropy(2, LABELS),
             baselines=most_frequent(train, test, 2),
         )
 

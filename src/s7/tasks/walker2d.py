@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
+import s7
+from s7.data.download import Download
 from s7.data.folder import read_arrays
 from s7.data.samples import Samples
-from s7.encoders import LinearEncoder
-from s7.heads import PerStep
 from s7.standardization import units_of
 from s7.tasks.task import Problem, Task
-from s7.training.objectives import MeanSquared
 
 MADE = "walker2d/rollouts.npz"
 FILES = ("walker2d/walker.zip", "walker2d/walker2d_rollouts_f32.npz", MADE)
@@ -48,6 +47,14 @@ class Walker2d(Task):
     name: ClassVar[str] = "walker2d"
     title: ClassVar[str] = "Walker2d, next state from a tenth of the steps missing"
     source: ClassVar[str] = "the 400 rollouts of ODE-LSTM (MIT), or made with MuJoCo"
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(  # no checksum is published; the author has moved the file more than once
+            "https://people.csail.mit.edu/mlechner/datasets/walker.zip",
+            "walker2d/walker.zip",
+            page="https://github.com/mlech26l/ode-lstms",
+            mirrors=("https://www.mit.edu/~mlechner/walker.zip",),
+        ),
+    )
     protocols: ClassVar[dict[str, str]] = {
         "strict": "causal; rollouts split 300 / 40 / 60, the epoch chosen on validation rollouts",
         "paper": (
@@ -93,9 +100,9 @@ class Walker2d(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=LinearEncoder.of(splits["train"].inputs),
-            head=PerStep(17, mean, scale),
-            objective=MeanSquared(17, unit=float(np.mean(np.square(scale)))),
+            encoder=s7.LinearEncoder.of(splits["train"].inputs),
+            head=s7.PerStep(17, mean, scale),
+            objective=s7.MeanSquared(17, unit=float(np.mean(np.square(scale)))),
             columns=tuple(f"change of {name}" for name in COLUMNS),
             baselines={"persistence": {"mse": float(change), "rmse": float(np.sqrt(change))}},
             model={"bidirectional": protocol == "paper"},
