@@ -5,11 +5,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 from jax import lax
 
 import s7
 from s7.encoders import _convolve, _max_pool
+from s7.signal import Signal
 from s7.standardization import units_of
 
 RNG = np.random.default_rng(0)
@@ -110,6 +112,49 @@ def test_the_units_of_data_are_their_mean_and_spread():
     # What does not vary is left as it is.
     assert encoder.scale == pytest.approx((1, inputs[..., 1].std()))
     assert hash(encoder) == hash(s7.LinearEncoder.of(inputs, bias=0.1))
+
+
+def test_units_come_from_arrays_lists_frames_and_samples():
+    inputs = RNG.normal(3, 2, (4, 50, 2))
+    expected = s7.LinearEncoder.of(inputs)
+    ragged = [inputs[0], inputs[1], np.concatenate([inputs[2], inputs[3]])]
+    frames = [pandas.DataFrame(part, columns=["a", "b"]) for part in ragged]
+    samples = s7.Samples.of(ragged, np.zeros(3, int))
+    for given in (ragged, tuple(ragged), frames, pandas.concat(frames), samples):
+        encoder = s7.LinearEncoder.of(given)
+        assert encoder.inputs == 2
+        assert encoder.mean == pytest.approx(expected.mean)
+        assert encoder.scale == pytest.approx(expected.scale)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (np.zeros((3, 7)), r"inputs have shape \(3, 7\), .* one number per event use x\[\.\.\., None\]"),
+        ([np.zeros(3), np.zeros(4)], r"sequence 0 has shape \(3,\), .* one number per event use x\[:, None\]"),
+        ([np.zeros((3, 2)), np.zeros((3, 1))], r"sequence 1 has shape \(3, 1\), expected \(length, 2\)"),
+        (pandas.DataFrame({"a": [1.0], "name": ["x"]}), "column 'name' holds .*, expected numbers; leave it out"),
+        ([], "there are no sequences"),
+        (np.zeros((0, 3, 2)), "there are no events"),
+    ],
+)
+def test_data_without_features_are_an_error(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        s7.LinearEncoder.of(inputs)
+
+
+def test_the_last_event_is_found_without_work_for_the_compiler():
+    # XLA evaluates a reduction of a constant when it compiles, which takes seconds on long sequences.
+    head, values = s7.Last(2), np.zeros((9, 3))
+
+    def absorb(values, mask=None):
+        return head.absorb(head.start(3, values.dtype), Signal(values, mask=mask))
+
+    operations = {str(equation.primitive) for equation in jax.make_jaxpr(absorb)(values).eqns}
+    assert not operations & {"argmax", "rev", "reduce_or", "reduce_max"}
+    rows = np.arange(27.0).reshape(9, 3)
+    for mask, expected in ((None, rows[8]), (np.arange(9) < 4, rows[3]), (np.zeros(9, bool), np.zeros(3))):
+        np.testing.assert_array_equal(jax.jit(absorb)(rows, mask).last, expected)
 
 
 def test_units_of_whole_numbers_do_not_overflow():

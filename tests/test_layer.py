@@ -160,6 +160,12 @@ def test_gradients_equal_those_of_the_plain_formula_and_finite_differences(trans
     np.testing.assert_allclose(sum(jax.tree.leaves(products)), numeric, rtol=1e-5)
 
 
+def test_the_first_argument_of_a_factored_form_is_its_rank():
+    assert s7.Factored(16) == s7.Factored(rank=16)
+    with pytest.raises(TypeError):
+        s7.Full("full")
+
+
 def test_second_derivatives_work():
     layer = make(s7.Stable(), s7.Full())
     u, dt = sequence(9, 5)

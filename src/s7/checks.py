@@ -17,6 +17,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from s7.arrays import innermost
+
 _checked_mode = jax.make_user_context(None)
 
 
@@ -195,9 +197,7 @@ def _compiled(array: Array, bad: Array, name: str, why: str) -> Array:
 
 def _is_known(array: Any) -> bool:
     """Whether values can be looked at now; those of `jax.vmap` outside of `jax.jit` can."""
-    while hasattr(array, "batch_dim"):
-        array = array.val
-    return not isinstance(array, Tracer)
+    return not isinstance(innermost(array), Tracer)
 
 
 def _on_host(array: Any) -> Any:

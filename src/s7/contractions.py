@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from s7.arrays import as_jax
 from s7.backend_selection import current_backend
 from s7.native import kernels
 
@@ -21,9 +22,13 @@ _CHUNK_NUMBERS = 65_536
 _SHORTEST, _LONGEST = 32, 1024
 
 
-@jax.custom_vjp
 def linear(W: Float[Array, "N H"], u: Float[Array, "L H"]) -> Float[Array, "L N"]:
     """y_kn = Σ_h W[n, h] u_kh."""
+    return _linear(*as_jax(W, u))
+
+
+@jax.custom_vjp
+def _linear(W: Array, u: Array) -> Array:
     return u @ W.T
 
 
@@ -44,7 +49,7 @@ def _linear_backward(saved, g):
     return dW, g @ W
 
 
-linear.defvjp(_linear_forward, _linear_backward)
+_linear.defvjp(_linear_forward, _linear_backward)
 
 
 def quadratic(W: Float[Array, "P H H"], u: Float[Array, "L H"]) -> Float[Array, "L P"]:
@@ -53,6 +58,7 @@ def quadratic(W: Float[Array, "P H H"], u: Float[Array, "L H"]) -> Float[Array, 
     Only the symmetric part of W takes part, and folding it first saves the backward pass one product of
     three: ∂y/∂u is then 2 W u.
     """
+    W, u = as_jax(W, u)
     if current_backend(u.shape[0]) == "native":
         return kernels.quadratic(W, u)
     return _quadratic((W + W.swapaxes(1, 2)) / 2, u)
@@ -93,6 +99,7 @@ _quadratic.defvjp(_quadratic_forward, _quadratic_backward)
 
 def bilinear(W: Float[Array, "H P I"], x: Float[Array, "L P"], u: Float[Array, "L I"]) -> Float[Array, "L H"]:
     """y_kh = Σ_pi W[h, p, i] x_kp u_ki."""
+    W, x, u = as_jax(W, x, u)
     if current_backend(u.shape[0]) == "native":
         return kernels.bilinear(W, x, u)
     return _bilinear(W, x, u)

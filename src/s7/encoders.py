@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 
 from s7 import checks
+from s7.arrays import as_jax
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw
 from s7.registry import Registered
-from s7.standardization import check_scale, check_units, units_of
+from s7.standardization import check_scale, check_units, events_of, units_of
 from s7.tokens import from_token, vocabulary
 
 
@@ -173,9 +174,16 @@ class LinearEncoder(Encoder):
         check_units(self, self.inputs)
 
     @classmethod
-    def of(cls, inputs: Shaped[np.ndarray, "*N I"], bias: float = 0.7) -> "LinearEncoder":
-        """With the mean and the scale of these inputs; what does not vary is left at scale 1."""
-        return cls(inputs.shape[-1], bias, *units_of(inputs))
+    def of(cls, inputs: Any, bias: float = 0.7) -> "LinearEncoder":
+        """An encoder with the mean and the scale of data; features that do not vary keep scale 1.
+
+        Args:
+            inputs: An array (N, L, features), a list of N arrays (L_n, features), a pandas frame with one numeric
+                column per feature and one row per event, a list of frames, or `s7.Samples`.
+            bias: The standard deviation of the initial bias.
+        """
+        events = events_of(inputs)
+        return cls(events.shape[1], bias, *units_of(events))
 
     @property
     def event_shape(self):
@@ -299,9 +307,13 @@ def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
     return max((out - 1) * stride + kernel - size, 0) // 2, out
 
 
-@jax.custom_vjp
 def _max_pool(pictures: Float[Array, "L Y X O"]) -> Array:
-    """The largest of each 2×2, of what is there of it at the edges."""
+    """The maximum of each 2×2 square; at an odd edge, of the part inside the picture."""
+    return _max_of_squares(*as_jax(pictures))
+
+
+@jax.custom_vjp
+def _max_of_squares(pictures: Array) -> Array:
     return _squares(pictures).max((2, 4))
 
 
@@ -313,7 +325,7 @@ def _squares(pictures: Array) -> Array:
 
 
 def _max_pool_forward(pictures):
-    largest = _max_pool(pictures)
+    largest = _max_of_squares(pictures)
     return largest, (pictures, largest)
 
 
@@ -329,4 +341,4 @@ def _max_pool_backward(saved, g):
     return (whole[:, : pictures.shape[1], : pictures.shape[2]],)
 
 
-_max_pool.defvjp(_max_pool_forward, _max_pool_backward)
+_max_of_squares.defvjp(_max_pool_forward, _max_pool_backward)

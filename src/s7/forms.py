@@ -10,7 +10,7 @@ b_k depends on nothing but its parameters, and a part linear in u_k would repeat
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import jax.numpy as jnp
@@ -32,8 +32,8 @@ class Form(Registered, ABC):
         **{name: "ssm" for name in ("B", "b")},
         **{name: "selective" for name in ("W_B", "W_C", "W_D", "V1", "V2", "V3", "U1", "U2", "U3")},
     }
-    D: Selectivity = "diagonal"
-    bias: bool = True
+    D: Selectivity = field(default="diagonal", kw_only=True)
+    bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self):
         if self.D not in ("diagonal", "full", "static"):
@@ -119,7 +119,7 @@ class Form(Registered, ABC):
 class Selective(Form):
     """A form whose B or C follow the input: `selective` says which, "BC", "B" or "C"."""
 
-    selective: Literal["BC", "B", "C"] = "BC"
+    selective: Literal["BC", "B", "C"] = field(default="BC", kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -221,7 +221,7 @@ class Factored(Selective):
 class Static(Form):
     """B, C and D the same at every step. With `Step` this is S5."""
 
-    D: Selectivity = "static"
+    D: Selectivity = field(default="static", kw_only=True)
 
     def selective_maps(self, width, rows):
         return {}

@@ -109,9 +109,11 @@ class Last(Head):
         return _Seen(constant(0, width, dtype))
 
     def absorb(self, memory, signal):
-        mask = signal.valid()
-        last = signal.values[signal.length - 1 - jnp.argmax(mask[::-1])]
-        return _Seen(jnp.where(mask.any(), last, memory.last))
+        if signal.mask is None:
+            return _Seen(signal.values[-1])
+        # The position of the last event. A reduction of a constant mask would be evaluated by the compiler, slowly.
+        at = jnp.max(jnp.where(signal.mask, jnp.arange(signal.length), -1))
+        return _Seen(jnp.where(at >= 0, signal.values[at], memory.last))
 
     def feature(self, memory):
         return memory.last

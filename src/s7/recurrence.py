@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Inexact
 
+from s7.arrays import as_jax
 from s7.backend_selection import current_backend
 from s7.native.kernels import scan
 
@@ -92,8 +93,7 @@ def recurrence(
     The final state is the last row (the first with `reverse`). A step with a_k = 0 starts a new sequence;
     one with a_k = 1, v_k = 0 is padding.
     """
-    if initial is None:
-        initial = jnp.zeros_like(v, shape=v.shape[1:])
+    a, v, initial = as_jax(a, v, jnp.zeros_like(v, shape=v.shape[1:]) if initial is None else initial)
     if a.shape[0] == 1:  # one event: no loop to compile
         return a * initial + v
     dtype = jnp.result_type(a, v, initial)

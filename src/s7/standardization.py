@@ -44,9 +44,47 @@ def mean_gap(dt: Float[np.ndarray, " E"], offsets: Integer[np.ndarray, " M"]) ->
     return float(total / count) if count > 0 and total > 0 else 1.0
 
 
+def events_of(inputs: Any) -> Shaped[np.ndarray, "E I"]:
+    """All events of some sequences, one row each.
+
+    Args:
+        inputs: An array (N, L, features), a list of N arrays (L_n, features), a pandas frame with one numeric column
+            per feature and one row per event, a list of frames, or `s7.Samples`.
+    """
+    if hasattr(inputs, "offsets"):  # Samples, which are laid end to end already
+        return inputs.inputs
+    if hasattr(inputs, "select_dtypes"):
+        return _of_frame(inputs)
+    if isinstance(inputs, list | tuple):
+        parts = [_of_frame(part) if hasattr(part, "select_dtypes") else np.asarray(part) for part in inputs]
+        for n, part in enumerate(parts):
+            if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+                expected = parts[0].shape[1] if parts[0].ndim == 2 else "features"
+                hint = "; for one number per event use x[:, None]" if part.ndim == 1 else ""
+                raise ValueError(f"sequence {n} has shape {part.shape}, expected (length, {expected}){hint}")
+        if not parts:
+            raise ValueError("there are no sequences")
+        return np.concatenate(parts)
+    array = np.asarray(inputs)
+    if array.ndim != 3:
+        hint = "; for one number per event use x[..., None], for a single sequence x[None]" if array.ndim == 2 else ""
+        raise ValueError(f"inputs have shape {array.shape}, expected (sequences, length, features){hint}")
+    return array.reshape(-1, array.shape[2])
+
+
+def _of_frame(frame: Any) -> np.ndarray:
+    numeric = frame.select_dtypes(["number", "bool"])
+    for column in frame.columns:
+        if column not in numeric.columns:
+            raise ValueError(f"column {column!r} holds {frame[column].dtype}, expected numbers; leave it out")
+    return numeric.to_numpy(np.float64)
+
+
 def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each number; what does not vary is left at scale 1."""
     rows = values.reshape(-1, values.shape[-1])
+    if not len(rows):
+        raise ValueError("there are no events to take a mean of")
     mean = rows.mean(0, dtype=np.float64)
     # About a point near the mean, so that nothing cancels; part by part, so that no copy of all is made.
     parts = (rows[start : start + _AT_A_TIME] - mean for start in range(0, len(rows), _AT_A_TIME))

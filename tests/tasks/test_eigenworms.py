@@ -212,7 +212,7 @@ def test_strict_leaves_copies_out_and_takes_units_from_training(place):
     assert sum(len(samples) for samples in splits) == 90
     rows = [row.tobytes() for samples in splits for row in samples.inputs.reshape(-1, 7 * 6)]
     assert len(set(rows)) == 90
-    assert problem.encoder == LinearEncoder.of(problem.train.inputs)
+    assert problem.encoder == LinearEncoder.of(problem.train)
     assert load(place, split=1).test.digest() != problem.test.digest()
 
 

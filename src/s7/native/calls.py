@@ -18,6 +18,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from s7.arrays import as_jax
+
 
 def custom_call(
     target: str, weights: slice, shapes: Callable[..., list[tuple[int, ...]]]
@@ -63,7 +65,8 @@ def differentiable(
         # A primitive of its own, and not `function` at once: vmap then meets the whole call before grad opens it.
         return jax.jvp(partial(function, options), tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
 
-    return _primitive(name, weights, run, jvp).bind
+    bind = _primitive(name, weights, run, jvp).bind
+    return lambda *arrays, options: bind(*as_jax(*arrays), options=options)
 
 
 def _primitive(name: str, weights: slice, run: Callable, jvp: Callable) -> Primitive:

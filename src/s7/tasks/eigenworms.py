@@ -99,7 +99,7 @@ class EigenWorms(Task):
             train,
             valid,
             test,
-            encoder=s7.LinearEncoder(values.shape[-1]) if protocol == "paper" else s7.LinearEncoder.of(train.inputs),
+            encoder=s7.LinearEncoder(values.shape[-1]) if protocol == "paper" else s7.LinearEncoder.of(train),
             head=s7.Mean(len(classes)),
             objective=s7.CrossEntropy(len(classes), classes),
             baselines=most_frequent(train, test, len(classes)),

@@ -54,7 +54,7 @@ class FitzHughNagumo(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=s7.LinearEncoder.of(splits["train"].inputs),
+            encoder=s7.LinearEncoder.of(splits["train"]),
             head=s7.PerStep(1, scale=scale),
             objective=s7.MeanSquared(1, unit=scale**2),
             columns=("change of v",),

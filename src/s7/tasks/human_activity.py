@@ -121,7 +121,7 @@ class HumanActivity(Task):
             train,
             valid,
             test,
-            encoder=s7.LinearEncoder.of(train.inputs),
+            encoder=s7.LinearEncoder.of(train),
             head=s7.PerStep(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),

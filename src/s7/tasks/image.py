@@ -70,7 +70,7 @@ class Image(Task):
             train,
             learnt.take(order[:kept], "valid"),
             test,
-            encoder=s7.LinearEncoder.of(train.inputs),
+            encoder=s7.LinearEncoder.of(train),
             head=s7.Mean(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),

@@ -78,7 +78,7 @@ class _Contours(Task):
             samples["train"],
             samples["valid"],
             samples["test"],
-            encoder=s7.LinearEncoder.of(samples["train"].inputs),
+            encoder=s7.LinearEncoder.of(samples["train"]),
             head=s7.Mean(2),
             objective=s7.CrossEntropy(2, CLASSES),
             baselines=most_frequent(samples["train"], samples["test"], 2),

@@ -100,7 +100,7 @@ class Walker2d(Task):
             splits["train"],
             splits["valid"],
             splits["test"],
-            encoder=s7.LinearEncoder.of(splits["train"].inputs),
+            encoder=s7.LinearEncoder.of(splits["train"]),
             head=s7.PerStep(17, mean, scale),
             objective=s7.MeanSquared(17, unit=float(np.mean(np.square(scale)))),
             columns=tuple(f"change of {name}" for name in COLUMNS),
