@@ -36,8 +36,9 @@ def training_step() -> dict[str, Any]:
     import jax
 
     from s7.training.config import TrainConfig
-    from s7.training.loop import Trainer
     from s7.training.objectives import CrossEntropy
+    from s7.training.steps import arrays_of
+    from s7.training.trainer import Trainer
 
     model, recording = prepared()
     trainer = Trainer.start(model, CrossEntropy(11), recording, recording, TrainConfig(epochs=1, batch_size=1), 0)
@@ -46,7 +47,7 @@ def training_step() -> dict[str, Any]:
     seconds = []
     for _ in range(1 + REPEATS):
         start = time.perf_counter()
-        state, outcome = trainer.steps.train(trainer.optimizer, state, batch, key)
+        state, outcome = trainer.train_step.train(arrays_of(trainer.optimizer), state, batch, key)
         assert bool(outcome.good)
         seconds.append(time.perf_counter() - start)
     return {"events": int(recording.lengths[0]), "first": seconds[0], "seconds": min(seconds[1:])}

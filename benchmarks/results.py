@@ -26,15 +26,14 @@ FIGURES = ROOT / "docs" / "figures"
 
 def train(names: list[str], seeds: list[int] | None, data: Path | None) -> None:
     """Trains what is not done yet."""
-    from s7.cli.screen import screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
     from s7.settings import from_assignments
+    from s7.training.display import display
 
     keep_freed_memory()
     keep_compiled_code()
-    screen = screen_for(as_json=False)
     for entry in ENTRIES:
         if entry.name not in names:
             continue
@@ -42,10 +41,10 @@ def train(names: list[str], seeds: list[int] | None, data: Path | None) -> None:
             name = f"{entry.name}-{run.label}"
             if (KEPT / f"{name}.json").exists() or (seeds is not None and run.seed not in seeds):
                 continue
-            screen.say(f"\n{name}")
+            print(f"\n{name}", flush=True)
             settings = from_assignments(run.settings)
             job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
-            job.run(RUNS / name, DataFolder(data), resume=True, watch=screen, say=screen.say)
+            job.run(RUNS / name, DataFolder(data), resume=True, callbacks=(display(),))
             KEPT.mkdir(parents=True, exist_ok=True)
             shutil.copy(RUNS / name / "result.json", KEPT / f"{name}.json")
             if entry.curve:

@@ -21,21 +21,20 @@ def run(seed: int, folder: Path) -> None:
     start = time.perf_counter()
     print("FitzHugh–Nagumo neuron: predict the next of 1,000 samples from those before it", flush=True)
     from s7 import report
-    from s7.cli.screen import screen_for
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
+    from s7.training.display import display
 
     keep_freed_memory()
     keep_compiled_code()
-    screen = screen_for(as_json=False)
     runs = {model: folder / model for model in SETTINGS}
     results = {}
     for model, out in runs.items():
         shutil.rmtree(out, ignore_errors=True)
-        screen.say(f"\n{model.upper()}")
+        print(f"\n{model.upper()}", flush=True)
         job = Job("fitzhugh-nagumo", model, seed=seed, settings=SETTINGS[model])
-        results[model.upper()] = job.run(out, DataFolder(), watch=screen, say=screen.say).result
+        results[model.upper()] = job.run(out, DataFolder(), callbacks=(display(),)).result
     page = report.write(list(runs.values()), folder / "report.html")
     print(f"\n{table(results['S7']['baselines'], results)}\n")
     print(f"{time.perf_counter() - start:.0f} s in all; report: {page}", flush=True)

@@ -1,6 +1,6 @@
 """A task, a preset, a protocol, a seed: what the commands train, and what a run's folder remembers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,13 @@ from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
-from s7.records import RunRecord
 from s7.run_folder import RunFolder
-from s7.settings import Table, build, convert, merge, table_of, to_assignments, unknown
+from s7.settings import Table, build, convert, from_assignments, merge, table_of, to_assignments, unknown
 from s7.standardization import mean_gap
 from s7.tasks import TASKS, Problem, Task, find_task
-from s7.training import TrainConfig, Watcher
-from s7.training.api import Run, Trained
-from s7.training.pace import steps_within
+from s7.training import Callback, TrainConfig
+from s7.training.run import Run, Trained
+from s7.training.splits import prepare
 
 SECTIONS = ("data", "model", "train")
 _FROM_DATA = ("encoder", "head")
@@ -29,10 +28,13 @@ _FROM_DATA = ("encoder", "head")
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done; `settings` are the tables data, model and train over those of the preset.
+    """A run on a task, as the commands make it.
 
-    With `test` off the test data are left alone: for trying settings. `variant` names what is special about the
-    settings, for reports.
+    Attributes:
+        settings: the tables "data", "model" and "train", which override the preset.
+        test: whether the test data are evaluated; off while settings are being chosen.
+        variant: a name for these settings in reports.
+        minutes: train for about this long, in place of `train.epochs`.
     """
 
     task: str
@@ -43,6 +45,7 @@ class Job:
     settings: Table = field(default_factory=dict)
     test: bool = True
     variant: str = ""
+    minutes: float | None = None
 
     def __post_init__(self):
         kind = find_task(self.task)
@@ -52,7 +55,7 @@ class Job:
             raise ValueError(unknown("protocol", self.protocol, kind.protocols))
         for name in self.settings:
             if name not in SECTIONS:
-                raise ValueError(f"--set {name}: {unknown('section', name, SECTIONS)}")
+                raise ValueError(f"{name}: {unknown('section', name, SECTIONS)}")
         self._preset()
 
     @property
@@ -87,12 +90,11 @@ class Job:
         return config
 
     def check(self) -> None:
-        """Raises an error for a setting that cannot be, before any data are read."""
-        self.data()
-        self.training()
-        # Any encoder and head will do, until the data say which.
-        table = {name: value for name, value in self.tables["model"].items() if name not in _FROM_DATA}
-        _model_config(table, {"encoder": LinearEncoder(1), "head": Mean(1)})
+        """Raise ValueError for a setting that is not valid, before any data are read."""
+        for section in SECTIONS:
+            self._resolved(section)
+        if self.minutes is not None and self.training().steps is not None:
+            raise ValueError(f"minutes={self.minutes:g} and train.steps={self.training().steps}: omit one of them")
 
     def problem(self, folder: DataFolder, say: Callable[[str], None]) -> Problem:
         """The task's data."""
@@ -132,8 +134,35 @@ class Job:
             raise ValueError("this run was made by s7.train on arrays, not on a task; s7.load reads its model")
         settings = {name: dict(config.get(name, {})) for name in SECTIONS}
         model = settings["model"].pop("kind", "s7")
-        names = ("task", "preset", "protocol", "seed", "test", "variant")
+        if "train" not in config:  # interrupted before its settings were resolved
+            settings = merge(settings, from_assignments(config.get("set", [])))
+        if "minutes" in config:  # the steps were measured
+            settings["train"].pop("steps", None)
+        names = ("task", "preset", "protocol", "seed", "test", "variant", "minutes")
         return cls(model=model, settings=settings, **{name: config[name] for name in names if name in config})
+
+    def difference(self, settings: Table) -> str | None:
+        """The first of these settings that the job does not have, as `key=value`; None if it has them all."""
+        other = replace(self, settings=_over(self.settings, settings))
+        for section in SECTIONS:
+            mine, theirs = self._resolved(section), other._resolved(section)
+            for name, value in theirs.items():
+                if mine.get(name) != value:
+                    return to_assignments({section: {name: mine.get(name)}})[0]
+        return None
+
+    def _resolved(self, section: str) -> Table:
+        """A section with all its settings; what the data say of encoder and head is left out."""
+        if section == "data":
+            return table_of(self.data())
+        if section == "train":
+            return table_of(self.training())
+        table = self.tables["model"]
+        # Any encoder and head will do, until the data say which.
+        asked = {name: table[name] for name in _FROM_DATA if name in table}
+        rest = {name: value for name, value in table.items() if name not in _FROM_DATA}
+        resolved = table_of(_model_config(rest, {"encoder": LinearEncoder(1), "head": Mean(1)}))
+        return {name: value for name, value in resolved.items() if name not in _FROM_DATA} | asked
 
     def run(
         self,
@@ -142,33 +171,33 @@ class Job:
         *,
         resume: bool = False,
         minutes: float | None = None,
-        watch: Watcher | None = None,
+        callbacks: Sequence[Callback] = (),
         say: Callable[[str], None] = print,
     ) -> Trained:
-        """Trains in a folder, from the start or from where it stands; for as long as the settings say, or `minutes`."""
-        missing = self.data().missing(data)
+        """Train in a folder, from the start or from the run's last checkpoint.
+
+        Args:
+            out: the run's folder.
+            data: where to look for the task's data.
+            resume: continue the run in the folder, if there is one.
+            minutes: train for about this long; by default as the settings say.
+            callbacks: such as a display.
+            say: receives messages for people.
+        """
+        job = self if minutes is None else replace(self, minutes=minutes)
+        missing = job.data().missing(data)
         if missing:
-            raise FileNotFoundError(f"{self.task}: {missing}")
+            raise FileNotFoundError(f"{job.task}: {missing}")
         folder = RunFolder(out)
         with folder.locked():
-            problem = self.problem(data, say)
-            if self._gaps(problem) == "not used":
-                say(f"{self.model} has no notion of time: the gaps between the events of {self.task} are not used")
-            job, run = self, self._prepared(problem, watch or Watcher())
-            if minutes is not None and not folder.is_begun:
-                steps = steps_within(60 * minutes, run.trainer)
-                say(f"{minutes:g} minutes are about {steps:,} batches, {steps / run.trainer.per_epoch:.2g} epochs")
-                compiled = run.trainer.steps
-                job = replace(self, settings=merge(self.settings, {"train": {"steps": steps}}))
-                run = job._prepared(problem, watch or Watcher())
-                run.trainer.steps = compiled
-            if not folder.is_begun:
-                config = job.config(problem) | {"set": job.changes(problem)}
-                RunRecord(config).write_config(out)
-            return run.kept_in(folder, resume=resume)
+            problem = job.problem(data, say)
+            if job._gaps(problem) == "not used":
+                say(f"{job.model} ignores time: the gaps between the events of {job.task} are not used")
+            return job._run(problem).fit_in(folder, resume=resume, callbacks=callbacks, say=say)
 
-    def _prepared(self, problem: Problem, watch: Watcher) -> Run:
+    def _run(self, problem: Problem) -> Run:
         kind = find_task(self.task)
+        changes = self.changes(problem)
         about = {
             "task": self.task,
             "title": kind.title,
@@ -177,17 +206,24 @@ class Job:
             "preset": self.preset,
             "protocol": self.protocol,
             "protocol_note": kind.protocols[self.protocol],
-            "set": self.changes(problem),
+            "set": changes,
             "gaps": self._gaps(problem),
             "baselines": dict(problem.baselines) if self.test else {},
             "columns": list(problem.columns),
         }
-        splits = {"train": problem.train, "valid": problem.valid}
-        if self.test:
-            splits["test"] = problem.test
-        model = self.new_model(problem)
-        train, varied = self.training(), problem.augmentation
-        return Run.of(model, splits, problem.objective, train, self.seed, watch, about, varied)
+        test = problem.test if self.test else None
+        prepared = prepare(
+            self.new_model(problem), problem.train, problem.valid, test, objective=problem.objective, seed=self.seed
+        )
+        return Run(
+            *prepared,
+            self.training(),
+            self.seed,
+            problem.augmentation,
+            minutes=self.minutes,
+            about=about,
+            settings=self.config(problem) | {"set": changes},
+        )
 
     def _gaps(self, problem: Problem) -> str:
         """What becomes of the time between events."""

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_origin, get_type_hints
 
+from s7 import settings
 from s7.settings import Table, convert, to_toml
 from s7.storage import write_atomically
 
@@ -31,19 +32,8 @@ FORMAT = 2
 CONFIG, METRICS, RESULT = "config.toml", "metrics.jsonl", "result.json"
 SECTIONS = ("data", "model", "train")
 
-# Training settings of format 1 and their present names.
-RENAMED = {
-    "rate": "learning_rate",
-    "ssm_rate": "ssm_learning_rate",
-    "selective_rate": "selective_learning_rate",
-    "decay": "weight_decay",
-    "ssm_decay": "ssm_weight_decay",
-    "selective_decay": "selective_weight_decay",
-    "batch": "batch_size",
-    "warm_up": "warmup",
-    "clip": "clip_norm",
-    "shapes": "buckets",
-}
+# Training settings of format 1 and their present names. `train.steps` has kept its name.
+RENAMED = {old: new for old, new in settings.RENAMED.items() if old != "steps"}
 
 
 @dataclass(frozen=True)

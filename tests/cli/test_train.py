@@ -37,7 +37,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(finished, data, tmp
     kills = 0
     while not (folder / "result.json").exists():
         begun = (folder / "last.safetensors").exists()
-        process = start(*((*arguments, "--resume") if begun else (*first, "--resume")))
+        process = start(*((*arguments, "--resume") if begun else first))
         # Wait for the first epoch, then kill: so small a run mostly writes checkpoints.
         before = (folder / "metrics.jsonl").stat().st_mtime_ns if (folder / "metrics.jsonl").exists() else 0
         while process.poll() is None:
@@ -88,19 +88,19 @@ sys.exit(main())
 def test_a_stopped_run_saves_and_prints_how_to_resume(finished, data, tmp_path):
     folder = tmp_path / "run"
     last = folder / "last.safetensors"
-    arguments = ("train", "walker2d", "--data", data, "--out", folder, "--resume")
+    arguments = ("train", "walker2d", "--data", data, "--out", folder)
     for number in (signal.SIGINT, signal.SIGTERM):
         before = last.stat().st_mtime_ns if last.exists() else 0
-        process = start(*arguments, *([] if before else ["--set", "train.epochs=60", *SMALL]))
+        process = start(*arguments, *(["--resume"] if before else ["--set", "train.epochs=60", *SMALL]))
         while process.poll() is None and (not last.exists() or last.stat().st_mtime_ns == before):
             time.sleep(0.005)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 130
         assert f"--out {folder} --resume" in err
-    status, out, _ = run(*arguments)
+    status, out, _ = run(*arguments, "--resume")
     assert status == 0
-    assert "going on from epoch" in out
+    assert "resuming after epoch" in out
     assert numbers(folder) == numbers(finished[0])
 
 
@@ -138,7 +138,7 @@ def test_no_test_does_not_use_the_test_data(data, tmp_path, capsys, monkeypatch)
 
 def test_minutes_are_converted_to_steps(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("s7.job.steps_within", lambda seconds, trainer: round(seconds / 60))
+    monkeypatch.setattr("s7.training.run.steps_within", lambda seconds, trainer: round(seconds / 60))
     out = tmp_path / "run"
     settings = ["--data", str(data), "--out", str(out), "--model", "gru", "--set", *SMALL]
     assert main(["train", "walker2d", "--minutes", "3", *settings]) == 0
@@ -147,7 +147,7 @@ def test_minutes_are_converted_to_steps(data, tmp_path, capsys, monkeypatch):
     assert "train.steps=3" in result["set"]
     said = capsys.readouterr().out
     assert "3 minutes are about 3 batches" in said
-    assert said.count("gru has no notion of time") == 1
+    assert said.count("gru ignores time") == 1
     assert main(["train", "walker2d", "--minutes", "0", *settings]) == 2
 
 

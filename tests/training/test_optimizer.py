@@ -41,16 +41,18 @@ def documented(name):
 
 
 def adamw(size, **changes):
-    settings = {"steps": 20, "warmup": 5, "clip_norm": 0.0, "accumulate": 1}
+    settings = {"steps": 20, "warmup": 5, "clip_norm": 0.0, "accumulate": 1} | changes
+    settings |= {name: jnp.asarray(settings[name], jnp.int32) for name in ("steps", "warmup")}
     rate, decay = jnp.full(size, 0.03, jnp.float32), jnp.zeros(size, jnp.float32)
-    return AdamW(**{"rate": rate, "decay": decay, **settings, **changes})
+    return AdamW(**{"rate": rate, "decay": decay, **settings})
 
 
 def run(optimizer, parameters, gradients):
     """The parameters after each gradient."""
     update, memory, seen = eqx.filter_jit(optimizer.update), optimizer.init(parameters), []
     for gradient in gradients:
-        parameters, memory = update(gradient, memory, parameters)
+        change, memory = update(gradient, memory, parameters)
+        parameters = parameters + change
         seen.append(np.asarray(parameters))
     return np.array(seen)
 
@@ -211,9 +213,9 @@ def test_what_cannot_be_trained_is_named(arrays, message):
     [
         ({"epochs": 0}, "epochs=0 must be at least 1"),
         ({"accumulate": 0}, "accumulate=0 must be at least 1"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 must not be negative"),
-        ({"selective_weight_decay": -1.0}, "selective_weight_decay=-1.0 must not be negative"),
-        ({"warmup": 1.5}, "warmup=1.5 is a part of all steps, from 0 to 1"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be finite and not negative"),
+        ({"selective_weight_decay": -1.0}, "selective_weight_decay=-1.0 must be finite and not negative"),
+        ({"warmup": 1.5}, "warmup=1.5 is a fraction of all updates, from 0 to 1"),
         ({"pack": -1}, "pack=-1 must not be negative"),
     ],
     ids=str,

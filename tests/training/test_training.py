@@ -1,4 +1,4 @@
-"""Training on arrays: it learns, it stops and goes on to the same bits, and it says what is wrong."""
+"""Training on arrays: it learns, it resumes to the same bits, and errors name what is wrong."""
 
 import json
 import shutil
@@ -14,8 +14,7 @@ from safetensors.numpy import load_file
 
 import s7
 from s7.data.loader import Augmentation
-from s7.training import CrossEntropy, Diverged, Interrupted, MeanSquared, TrainConfig, Watcher, pace
-from s7.training.loop import Progress, Trainer
+from s7.training import Callback, CrossEntropy, Diverged, Interrupted, MeanSquared, TrainConfig, Trainer, pace
 
 SETTINGS = {"width": 4, "state": 3, "depth": 1, "form": s7.Factored(rank=2)}
 
@@ -41,29 +40,29 @@ def whole(tmp_path_factory):
     return trained, folder
 
 
-class StopAt(Watcher):
-    """Asks to stop at a step."""
+class StopAt(Callback):
+    """Interrupts the run at a step, as a signal does."""
 
     def __init__(self, step):
-        self.left = step
+        self.step = step
 
-    def should_stop(self):
-        self.left -= 1
-        return self.left == 0
+    def on_step(self, trainer, progress):
+        if progress.step == self.step:
+            trainer.interrupt()
 
 
 class Quit(Exception):
     """As if the power failed."""
 
 
-class Fail(Watcher):
-    """Falls over at a step, without a word to anybody."""
+class Fail(Callback):
+    """Raises at a step, as if the process died."""
 
     def __init__(self, step):
         self.step = step
 
-    def progress(self, progress: Progress):
-        if progress.position.step == self.step:
+    def on_step(self, trainer, progress):
+        if progress.step == self.step:
             raise Quit
 
 
@@ -81,8 +80,8 @@ def test_it_learns(whole):
 
 def test_the_best_epoch_is_returned_and_tested_once(whole):
     trained, folder = whole
-    accuracies = [line["valid"]["accuracy"] for line in trained.history]
-    assert trained.result["best_epoch"] == int(np.argmax(accuracies)) + 1
+    order = [(-line["valid"]["accuracy"], line["valid"]["loss"]) for line in trained.history]
+    assert trained.result["best_epoch"] == order.index(min(order)) + 1
     x, y = sums(8, 2)
     hits = np.argmax(jax.vmap(trained.model)(x), -1) == y
     assert trained.result["test"]["accuracy"] == pytest.approx(hits.mean())
@@ -107,7 +106,7 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step):
     arguments = (model, sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
     with pytest.raises(Interrupted):
-        s7.train(*arguments, **settings, watch=StopAt(step))
+        s7.train(*arguments, **settings, callbacks=[StopAt(step)])
     again = s7.train(*arguments, **settings, resume=True)
     assert lines(tmp_path / "run") == lines(whole[1])
     assert again.result["test"] == whole[0].result["test"]
@@ -124,7 +123,7 @@ def test_training_can_end_within_an_epoch(whole, tmp_path):
     assert (trained.result["epochs"], trained.result["steps"], trained.result["steps_per_epoch"]) == (2, 6, 4)
     assert trained.history[-1]["learning_rate"] < 0.2 * trained.history[0]["learning_rate"]
     with pytest.raises(Interrupted):
-        s7.train(*arguments, **settings, out=tmp_path / "run", watch=StopAt(5))
+        s7.train(*arguments, **settings, out=tmp_path / "run", callbacks=[StopAt(5)])
     again = s7.train(*arguments, **settings, out=tmp_path / "run", resume=True)
     assert [line["valid"] for line in again.history] == [line["valid"] for line in trained.history]
 
@@ -147,12 +146,12 @@ def test_one_program_serves_trainings_of_any_length_and_rate():
         Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(**settings | more), 0)
         for more in ({"steps": 3}, {"epochs": 50, "learning_rate": 0.1, "warmup": 0.3})
     )
-    first.run(Watcher())
-    compiled = first.steps.train._cache_size()
-    second.steps = first.steps
+    first.fit()
+    compiled = first.train_step.train._cache_size()
+    second.train_step = first.train_step
     with pytest.raises(Interrupted):
-        second.run(StopAt(2))
-    assert first.steps.train._cache_size() == compiled == 1
+        second.fit([StopAt(2)])
+    assert first.train_step.train._cache_size() == compiled == 1
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ def test_fallen_over_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step)
     arguments = (classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
     with pytest.raises(Quit):
-        s7.train(*arguments, **settings, watch=Fail(step))
+        s7.train(*arguments, **settings, callbacks=[Fail(step)])
     s7.train(*arguments, **settings, resume=True)
     assert lines(tmp_path / "run") == lines(whole[1])
     assert (tmp_path / "run" / "best.safetensors").read_bytes() == (whole[1] / "best.safetensors").read_bytes()
@@ -188,7 +187,9 @@ def test_fallen_over_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step)
 def test_a_finished_run_is_not_run_again(whole):
     trained, folder = whole
     arguments = (classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2))
-    again = s7.train(*arguments, out=folder, resume=True, epochs=4, batch_size=7, learning_rate=0.05, watch=StopAt(1))
+    again = s7.train(
+        *arguments, out=folder, resume=True, epochs=4, batch_size=7, learning_rate=0.05, callbacks=[StopAt(1)]
+    )
     assert again.result == trained.result
     with pytest.raises(FileExistsError, match="holds a run"):
         s7.train(*arguments, out=folder, epochs=4, batch_size=7, learning_rate=0.05)
@@ -198,8 +199,8 @@ def test_a_run_goes_on_only_with_what_it_was_begun_with(whole, tmp_path):
     folder = shutil.copytree(whole[1], tmp_path / "run")
     model, train, valid, test = classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2)
     for change, message in (
-        ({"learning_rate": 0.1}, "begun with train.learning_rate=0.05, not 0.1"),
-        ({"seed": 3}, "begun with seed=0, not 3"),
+        ({"learning_rate": 0.1}, "started with train.learning_rate=0.05, not 0.1"),
+        ({"seed": 3}, "started with seed=0, not 3"),
     ):
         with pytest.raises(ValueError, match=message):
             s7.train(
@@ -229,21 +230,21 @@ def test_a_checkpoint_that_was_cut_off_is_refused(whole, tmp_path):
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
-    class Other(Watcher):
-        def begin(self, trainer):
-            with pytest.raises(OSError, match="another run is at work"):
+    class Other(Callback):
+        def on_start(self, trainer):
+            with pytest.raises(OSError, match="another run is active"):
                 s7.train(classifier(), sums(), sums(8, 1), out=tmp_path, epochs=1)
             raise Quit
 
     with pytest.raises(Quit):
-        s7.train(classifier(), sums(), sums(8, 1), out=tmp_path, epochs=1, watch=Other())
+        s7.train(classifier(), sums(), sums(8, 1), out=tmp_path, epochs=1, callbacks=[Other()])
 
 
 def test_a_disk_that_is_full_leaves_what_was_there(whole, tmp_path, monkeypatch):
     arguments = (classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
     with pytest.raises(Quit):
-        s7.train(*arguments, **settings, watch=Fail(6))
+        s7.train(*arguments, **settings, callbacks=[Fail(6)])
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
 
     def full(handle):
@@ -277,7 +278,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_is_named(tmp_path):
     message = str(caught.value)
     assert "step" in message
     assert "samples 9" in message
-    assert "first parameter to go bad is b" in message
+    assert "first parameter that is not finite is b" in message
 
 
 def test_after_a_bad_step_the_last_good_checkpoint_is_whole(tmp_path):
@@ -287,7 +288,7 @@ def test_after_a_bad_step_the_last_good_checkpoint_is_whole(tmp_path):
     arguments = {"objective": MeanSquared(1), "out": tmp_path, "epochs": 3, "batch_size": 8, "learning_rate": 1e-3}
     model = Breaks(jnp.ones(()), jnp.ones(()))
     with pytest.raises(Quit):
-        s7.train(model, (x, x), (x, x), **arguments, watch=Fail(2))
+        s7.train(model, (x, x), (x, x), **arguments, callbacks=[Fail(2)])
     before = (tmp_path / "last.safetensors").read_bytes()
     with pytest.raises(ValueError, match="data"):
         s7.train(model, (bad, bad), (x, x), **arguments, resume=True)
@@ -308,7 +309,7 @@ def test_any_module_can_be_trained_and_goes_on(tmp_path):
     whole = s7.train(Line(jnp.zeros(())), data, data, **settings)
     assert float(whole.model.w) == pytest.approx(3, abs=0.05)
     with pytest.raises(Interrupted):
-        s7.train(Line(jnp.zeros(())), data, data, **settings, out=tmp_path, watch=StopAt(9))
+        s7.train(Line(jnp.zeros(())), data, data, **settings, out=tmp_path, callbacks=[StopAt(9)])
     again = s7.train(Line(jnp.zeros(())), data, data, **settings, out=tmp_path, resume=True)
     assert float(again.model.w) == float(whole.model.w)
 
@@ -355,7 +356,7 @@ def test_packed_and_padded_training_agree():
     [
         ({"epohcs": 3}, "no setting 'epohcs'; did you mean 'epochs'"),
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 must not be negative"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be finite and not negative"),
         ({"epochs": 2.5}, "train.epochs=2.5 is not a whole number"),
         ({"objective": s7.training.CrossEntropy(5)}, "the model has 2 outputs, CrossEntropy needs 5"),
     ],

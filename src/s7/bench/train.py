@@ -24,7 +24,7 @@ from s7.training.config import TrainConfig
 from s7.training.objectives import CrossEntropy
 from s7.training.optimizer import AdamW
 from s7.training.parameters import flatten
-from s7.training.steps import Steps, TrainState
+from s7.training.steps import TrainState, TrainStep, arrays_of
 
 LENGTH = 1024
 STEPS = 16_384
@@ -35,18 +35,18 @@ TOLERANCE = 0.05
 class Training:
     """A model in training under one backend; a call is one step."""
 
-    def __init__(self, steps: Steps, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
+    def __init__(self, step: TrainStep, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
         # A step takes its state's memory: each backend trains a copy.
         self._state = jax.tree.map(jnp.array, state)
-        self._optimizer, self._batch, self._key = optimizer, batch, jax.random.key(0)
+        self._numbers, self._batch, self._key = arrays_of(optimizer), batch, jax.random.key(0)
         start = time.perf_counter()
         with under(backend):
-            self._step = steps.train.lower(optimizer, self._state, batch, self._key).compile()
+            self._step = step.train.lower(self._numbers, self._state, batch, self._key).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def __call__(self) -> Any:
         """The loss before the step."""
-        self._state, outcome = self._step(self._optimizer, self._state, self._batch, self._key)
+        self._state, outcome = self._step(self._numbers, self._state, self._batch, self._key)
         return jax.block_until_ready(outcome.sums.values["loss"])
 
 
@@ -65,7 +65,7 @@ def rows(
         layout, trained, carried = flatten(model)
         # As if it went on for long: the rate does not change within the few steps that are timed.
         optimizer = AdamW.of(training, layout, 1_000_000)
-        steps = Steps(layout, CrossEntropy(OUTPUTS))
+        step = TrainStep(layout, CrossEntropy(OUTPUTS), optimizer)
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         for length in lengths:
             size = min(training.batch_size, max(1, STEPS // length))
@@ -74,7 +74,7 @@ def rows(
             implementations = {}
             for backend in backend_names():
                 say(f"{where}, compiling {backend}")
-                implementations[backend] = Training(steps, optimizer, state, batch, backend)
+                implementations[backend] = Training(step, optimizer, state, batch, backend)
             say(f"{where}, comparing")
             require_agreement(
                 {name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE

@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _fetch(options: argparse.Namespace) -> None:
     """Downloads the files and says where they are."""
-    from s7.cli.screen import clock
     from s7.data.download import Progress, amount, fetch
     from s7.data.folder import DataFolder
+    from s7.publishing.text import clock
     from s7.tasks import TASKS, find_task
 
     kind = find_task(options.task)

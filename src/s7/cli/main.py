@@ -17,8 +17,7 @@ from s7.version import __version__
 
 # The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
 ORDER = ("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench")
-# Not imported here: `screen` imports JAX.
-NOT_COMMANDS = ("main", "screen")
+NOT_COMMANDS = ("main",)
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,33 +1,44 @@
 """Train a model on a task and evaluate it on the test set.
 
-The run's folder keeps all of it; a run that was stopped, by whatever it was, goes on with --resume.
+The run folder holds settings, metrics, checkpoints and the result. A run that was interrupted continues with --resume.
 """
 
 import argparse
 import json
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from s7.cli.options import add_data, duration, seed
+
+if TYPE_CHECKING:
+    from s7.interrupts import Interrupts
+    from s7.job import Job
+    from s7.run_folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
-    parser.add_argument("task", help="what to train on; s7 tasks lists them")
-    parser.add_argument("--model", default="s7", help="the architecture (default s7); s7 models lists them")
-    parser.add_argument("--seed", type=int, default=0, help="of the model and the order of batches (default 0)")
-    parser.add_argument("--out", type=Path, metavar="RUN", help="the run's folder (default runs/TASK-MODEL-…)")
+    """Add the command's options."""
+    parser.add_argument("task", help="task to train on; `s7 tasks` lists them")
+    parser.add_argument("--model", default="s7", help="architecture (default: s7); `s7 models` lists them")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed of model and batches (default: 0)")
+    parser.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: runs/TASK-MODEL-…)")
     parser.add_argument(
-        "--minutes", type=float, metavar="M", help="train for about so long: the pace is measured, then epochs follow"
+        "--minutes", type=duration, metavar="M", help="train for about M minutes: measure the speed, then set the steps"
     )
-    parser.add_argument("--variant", default="", metavar="NAME", help="what is special about this run, for reports")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--variant", default="", metavar="NAME", help="name of these settings in reports")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the run folder")
     add_job(parser)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that trains."""
-    parser.add_argument("--preset", default="ours", help="settings: ours (default) or the paper's")
-    parser.add_argument("--protocol", default="strict", help="how data are split and judged: strict (default) or paper")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where data are (else $S7_DATA, else ~/.cache/s7)")
+    """Add the options of every command that trains."""
+    parser.add_argument("--preset", default="ours", help="settings: ours (default) or paper")
+    parser.add_argument("--protocol", default="strict", help="data splits and evaluation: strict (default) or paper")
+    add_data(parser)
     parser.add_argument(
         "--set",
         action="extend",
@@ -36,80 +47,130 @@ def add_job(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change settings, such as model.width=32 train.epochs=6",
     )
-    parser.add_argument("--no-test", action="store_true", help="leave the test data alone, to try settings")
+    parser.add_argument("--no-test", action="store_true", help="do not use the test set, while choosing settings")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trains, and prints what came out."""
-    from s7.cli.screen import clock, number, screen_for
+    """Train and print the result."""
+    # JAX is imported only after the request is on disk and signals are handled: an interrupt leaves a run to resume.
+    from s7.interrupts import Interrupts
+    from s7.run_folder import RunFolder
+
+    task = options.task.replace(":", ".")  # not allowed in paths on some systems
+    name = f"{task}-{options.model}-{options.preset}-{options.protocol}-{options.seed}"
+    folder = RunFolder(options.out or Path("runs") / name)
+    if options.resume and not folder.is_begun:
+        raise FileNotFoundError(f"{folder.path}: no run to resume; omit --resume to start one")
+    if folder.is_begun and not options.resume:
+        raise ValueError(f"{folder.path}: holds a run; continue it (--resume) or choose another folder (--out)")
+    again = shlex.join(["s7", "train", options.task, "--out", str(folder.path), "--resume"])
+    interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {again}")
+    with _requested(folder, options), interrupts.installed():
+        return _train(options, folder, interrupts, again)
+
+
+@contextmanager
+def _requested(folder: "RunFolder", options: argparse.Namespace) -> Iterator[None]:
+    """Write the request to config.toml, and remove it if the run cannot start."""
+    from s7.records import CONFIG, RunRecord
+
+    if folder.is_begun:
+        yield
+        return
+    new = [path for path in (folder.path, *folder.path.parents) if not path.exists()]
+    RunRecord(_request(options)).write_config(folder.path)
+    try:
+        yield
+    except Exception:
+        # The settings are resolved once the data are read; an error before that is one of the command.
+        if "train" not in RunRecord.read(folder.path).config:
+            for name in (CONFIG, ".lock"):
+                (folder.path / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                for path in new:
+                    path.rmdir()
+        raise
+
+
+def _request(options: argparse.Namespace) -> dict[str, Any]:
+    request = {name: getattr(options, name) for name in ("task", "preset", "protocol", "seed", "variant")}
+    request |= {"test": not options.no_test, "set": list(options.set)}
+    request |= {} if options.minutes is None else {"minutes": options.minutes}
+    return request | {"model": {"kind": options.model}}
+
+
+def _train(options: argparse.Namespace, folder: "RunFolder", interrupts: "Interrupts", again: str) -> int:
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
-    from s7.run_folder import RunFolder
-    from s7.settings import from_assignments
-    from s7.training import Diverged, Interrupted
+    from s7.tasks import find_task
+    from s7.training import Diverged, Interrupted, StopOnSignal
+    from s7.training.display import display
 
-    settings = from_assignments(options.set)
-    if options.minutes is not None and not options.minutes > 0:
-        raise ValueError(f"--minutes {options.minutes:g}: a training takes more than no time; try --minutes 3")
-    who = (options.task, options.model, options.preset, options.protocol, options.seed)
-    job = Job(*who, settings=settings, test=not options.no_test, variant=options.variant)
+    job = Job.of(folder.record().config)
+    if options.resume:
+        _check_same(job, folder, options)
     job.check()
-    name = job.task.replace(":", ".")  # which no path may have on some systems
-    out = options.out or Path("runs") / f"{name}-{job.model}-{job.preset}-{job.protocol}-{job.seed}"
-    folder = RunFolder(out)
-    if options.resume and folder.is_begun:
-        job = _resumed(job, folder, options)
-    elif folder.is_begun:
-        raise ValueError(f"{out}: holds a run; go on with it (--resume) or choose another folder (--out)")
     keep_freed_memory()
     keep_compiled_code()
-    screen = screen_for(options.json)
-    screen.say(f"{job.task} · {job.model} · preset {job.preset} · protocol {job.protocol} · seed {job.seed} → {out}")
-    if job.protocol == "paper":
-        from s7.tasks import find_task
 
-        screen.say(f"protocol paper: {find_task(job.task).protocols['paper']}")
+    def say(text: str) -> None:
+        if not options.json:
+            print(text, flush=True)
+
+    say(f"{job.task} · {job.model} · preset {job.preset} · protocol {job.protocol} · seed {job.seed} → {folder.path}")
+    if job.protocol == "paper":
+        say(f"protocol paper: {find_task(job.task).protocols['paper']}")
+    callbacks = (StopOnSignal(interrupts), display(as_json=options.json))
     try:
-        how = {"resume": options.resume, "minutes": options.minutes, "watch": screen, "say": screen.say}
-        trained = job.run(out, DataFolder(options.data), **how)
+        trained = job.run(folder.path, DataFolder(options.data), resume=True, callbacks=callbacks, say=say)
     except Interrupted:
-        print(f"s7 train: stopped; go on with: s7 train {job.task} --out {out} --resume", file=sys.stderr)
+        print(f"s7 train: stopped; to continue: {again}", file=sys.stderr)
         return 130
     except Diverged as error:
         kept = f"; the last good checkpoint is {folder.last}" if folder.last.exists() else ""
         raise Diverged(f"{error}{kept}") from None
-    result = trained.result
     if options.json:
-        print(json.dumps(result))
-        return 0
-    split = "test" if result["test"] else "valid"
-    shown = "  ".join(f"{name} {number(value)}" for name, value in result[split].items() if name != "loss")
-    when = f"best epoch {result['best_epoch']} of {result['epochs']}, {clock(result['seconds'])}"
-    screen.say(f"\n{split}: {shown}   ({when})")
-    for name, metrics in result["baselines"].items():
-        screen.say(f"{name}: " + "  ".join(f"{metric} {number(value)}" for metric, value in metrics.items()))
-    screen.say(
-        f"{result['steps_per_second']:.1f} steps/s, of which {result['waits_for_data']:.1%} waiting for data; "
-        f"at most {result['peak_memory_mb']} MB; report: s7 report {out}"
-    )
+        print(json.dumps(trained.result))
+    else:
+        print("\n".join(_summary(folder)))
     return 0
 
 
-def _resumed(job, folder, options):
-    """The job that is in the folder, which must be the one that was asked for."""
-    from dataclasses import replace
+def _summary(folder: "RunFolder") -> list[str]:
+    from s7.publishing.text import clock, number
 
-    from s7.job import Job
-    from s7.settings import merge
+    def metrics(values: dict[str, float]) -> str:
+        return "  ".join(f"{name} {number(value)}" for name, value in values.items() if name != "loss")
 
-    held = Job.of(folder.record().config)
-    if held.task != job.task:
-        raise ValueError(f"{folder.path}: a run of {held.task}, not of {job.task}; choose another folder (--out)")
-    for name in ("model", "preset", "protocol", "seed"):
-        mine, theirs = getattr(job, name), getattr(held, name)
-        if mine != theirs and name in options.given:
+    result = folder.result()
+    split, values = ("test", result.test) if result.test else ("valid", result.valid)
+    when = f"best epoch {result.best_epoch} of {result.epochs}, {clock(result.seconds or 0)}"
+    lines = ["", f"{split}: {metrics(values)}   ({when})"]
+    lines += [f"{name}: {metrics(values)}" for name, values in result.baselines.items()]
+    if result.stopped:
+        lines.append(f"stopped early: {result.stopped}")
+    lines.append(
+        f"{result.steps_per_second:.1f} steps/s, of which {result.waits_for_data:.1%} waiting for data; "
+        f"peak memory {result.peak_memory_mb} MB; report: s7 report {folder.path}"
+    )
+    return lines
+
+
+def _check_same(job: "Job", folder: "RunFolder", options: argparse.Namespace) -> None:
+    """Raise ValueError if an option that was given differs from the run in the folder."""
+    from s7.settings import from_assignments
+
+    if job.task != options.task:
+        raise ValueError(f"{folder.path}: a run of {job.task}, not of {options.task}; choose another folder (--out)")
+    for name in ("model", "preset", "protocol", "seed", "variant", "minutes"):
+        mine, given = getattr(job, name), getattr(options, name)
+        if mine != given and name in options.given:
             raise ValueError(
-                f"{folder.path}: a run with {name} {theirs}, not {mine}; leave --{name} away or choose another --out"
+                f"{folder.path}: a run with {name} {mine}, not {given}; omit --{name} or choose another --out"
             )
-    return replace(held, settings=merge(held.settings, job.settings))
+    if options.no_test and job.test:
+        raise ValueError(f"{folder.path}: a run with a test; omit --no-test or choose another --out")
+    different = job.difference(from_assignments(options.set))
+    if different is not None:
+        raise ValueError(f"{folder.path}: a run with {different}; omit --set or choose another --out")

@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from s7.data.folder import DataFolder
 from s7.job import Job
 from s7.machine import keep_compiled_code, keep_freed_memory
 from s7.run_folder import RunFolder
-from s7.settings import merge
 from s7.study.messages import EpochDone, Event, Failed, Finished, Started, Stopped, TrialSpec
-from s7.training import Interrupted, Watcher
+from s7.training import Callback, Interrupted
 
 
-class Events(Watcher):
+class Events(Callback):
     """Sends events to a stream."""
 
     def __init__(self, stream: Any):
@@ -31,10 +29,9 @@ class Events(Watcher):
         self.stream.write(event.to_line())
         self.stream.flush()
 
-    def progress(self, progress):
-        if progress.epoch_done:
-            line = progress.position.history[-1]
-            self.send(EpochDone(line["epoch"], progress.epochs, line["valid"], line["best"]))
+    def on_epoch_end(self, trainer, progress):
+        best = progress.best_epoch == progress.epoch
+        self.send(EpochDone(progress.epoch, progress.epochs, progress.valid, best))
 
 
 def run(spec: TrialSpec, events: Events) -> int:
@@ -53,13 +50,14 @@ def run(spec: TrialSpec, events: Events) -> int:
             settings=spec.settings,
             test=spec.test,
             variant=spec.variant,
+            minutes=spec.minutes,
         )
         folder = RunFolder(Path(spec.folder))
         if folder.is_begun:
             job = _resumed(job, folder)
         events.send(Started(resumed=folder.is_begun))
         data = DataFolder(None if spec.data is None else Path(spec.data))
-        trained = job.run(folder.path, data, resume=folder.is_begun, minutes=spec.minutes, watch=events, say=print)
+        trained = job.run(folder.path, data, resume=True, callbacks=(events,), say=print)
     except Interrupted:
         events.send(Stopped())
         return 130
@@ -74,11 +72,14 @@ def run(spec: TrialSpec, events: Events) -> int:
 def _resumed(job: Job, folder: RunFolder) -> Job:
     """The job of the run in the folder, which must be the same as `job`."""
     begun = Job.of(folder.record().config)
-    for name in ("task", "model", "preset", "protocol", "seed", "test", "variant"):
+    for name in ("task", "model", "preset", "protocol", "seed", "test", "variant", "minutes"):
         mine, theirs = getattr(job, name), getattr(begun, name)
         if mine != theirs:
             raise ValueError(f"{folder.path}: holds a run with {name} {theirs!r}, not {mine!r}; choose another folder")
-    return replace(begun, settings=merge(begun.settings, job.settings))
+    different = begun.difference(job.settings)
+    if different is not None:
+        raise ValueError(f"{folder.path}: holds a run with {different}; choose another folder")
+    return begun
 
 
 def _one_line(error: Exception) -> str:

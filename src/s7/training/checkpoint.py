@@ -1,23 +1,35 @@
-"""Where a run stands, on disk: enough to go on as if it had never stopped, to the last bit.
+"""Checkpoints: a run that stopped anywhere resumes to the same bits.
 
-Random numbers are functions of (seed, step) and batches of (seed, epoch), so a position says all about both.
+Random numbers are functions of (seed, step) and batches of (seed, epoch), so the position determines both.
 """
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from s7.files import fill, named_arrays
+from s7.files import fill, load, named_arrays, save
+from s7.records import Epoch, RunRecord
+from s7.run_folder import RunFolder
+from s7.settings import Table
 from s7.storage import read_arrays, write_arrays
+from s7.training.callbacks import Callback
 from s7.training.steps import TrainState
+
+if TYPE_CHECKING:
+    from s7.training.trainer import Trainer
 
 
 @dataclass
 class Position:
-    """What is done: `epoch` whole epochs, `batch` batches of the next, `step` in all.
+    """How far a run has come.
 
-    Of the `seconds` that it took, steps `waited` some for their batches.
-    `sums` and `count` are those of the epoch under way, `history` has a line for each epoch done.
+    Attributes:
+        epoch: finished epochs; `batch` batches of the next are done, `step` batches in all.
+        seconds: training time, of which steps waited `waited` seconds for their batches.
+        sums, count: of the current epoch.
+        best, best_loss: validation metric and loss of epoch `best_epoch`.
+        stopped: why training stopped before its last step; empty if it did not.
+        history: one entry for each finished epoch.
     """
 
     epoch: int = 0
@@ -28,42 +40,77 @@ class Position:
     sums: dict[str, float] = field(default_factory=dict)
     count: float = 0.0
     best: float | None = None
+    best_loss: float | None = None
     best_epoch: int = 0
+    stopped: str = ""
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state and its position, with what they belong to: settings and data that must be the same to go on."""
+    """A state and its position, with the run's identity: what must be the same for the run to resume."""
 
     state: TrainState
     position: Position
-    belongs_to: dict[str, Any]
+    identity: Table
 
     def write(self, path: Path) -> None:
-        """Whole or not at all; the one before stays until this one is safe."""
-        config = {"position": asdict(self.position), "belongs_to": self.belongs_to}
+        """Write the file atomically; the previous checkpoint stays until this one is complete."""
+        config = {"position": asdict(self.position), "belongs_to": self.identity}
         write_arrays(path, "run", named_arrays(self.state), config)
 
     @classmethod
-    def read(cls, path: Path, skeleton: TrainState, belongs_to: dict[str, Any]) -> "Checkpoint":
-        """The checkpoint in a file, which must be of the same settings and data."""
+    def read(cls, path: Path, skeleton: TrainState, identity: Table) -> "Checkpoint":
+        """Read a checkpoint of a run with this identity; raises ValueError that names the first difference."""
         arrays, config = read_arrays(path, "run")
-        for name, mine in belongs_to.items():
-            theirs = config["belongs_to"].get(name)
-            if theirs != mine:
-                raise ValueError(f"{path}: cannot go on, {_difference(name, theirs, mine)}")
         try:
             position = Position(**config["position"])
+            theirs = config["belongs_to"]
         except (KeyError, TypeError):
-            raise ValueError(f"{path}: of another version of s7; start anew in another folder") from None
-        return cls(fill(skeleton, arrays, path), position, belongs_to)
+            raise ValueError(f"{path}: written by another version of s7; start a new run in another folder") from None
+        for name in dict.fromkeys([*identity, *theirs]):
+            if theirs.get(name) != identity.get(name):
+                raise ValueError(f"{path}: cannot resume, {_difference(name, theirs.get(name), identity.get(name))}")
+        return cls(fill(skeleton, arrays, path), position, identity)
+
+
+class Checkpointing(Callback):
+    """Keeps a run in its folder: the latest checkpoint, the best model and the history.
+
+    Args:
+        folder: the run's folder.
+        identity: what must be the same for the run to resume.
+    """
+
+    def __init__(self, folder: RunFolder, identity: Table):
+        self.folder, self.identity = folder, identity
+
+    def restore(self, trainer: "Trainer") -> None:
+        """Put the trainer where the run in the folder stopped."""
+        checkpoint = Checkpoint.read(self.folder.last, trainer.state, self.identity)
+        trainer.state, trainer.position = checkpoint.state, checkpoint.position
+        if trainer.position.best_epoch:
+            trainer.best_model = load(self.folder.best)
+        self._write_history(trainer)
+
+    def on_improvement(self, trainer):
+        save(trainer.best_model, self.folder.best)
+
+    def on_checkpoint(self, trainer):
+        # The best model is complete before the checkpoint that refers to it. If the process is killed between the two,
+        # the epoch is repeated.
+        Checkpoint(trainer.state, trainer.position, self.identity).write(self.folder.last)
+        self._write_history(trainer)
+
+    def _write_history(self, trainer: "Trainer") -> None:
+        history = tuple(Epoch.from_json(line) for line in trainer.position.history)
+        RunRecord({}, history).write_history(self.folder.path)
 
 
 def _difference(name: str, theirs: Any, mine: Any) -> str:
-    """The first place at which what a run was begun with differs from what it is to go on with."""
+    """The first difference between what a run was started with and what it is to resume with."""
     if isinstance(theirs, dict) and isinstance(mine, dict):
-        for key in [*mine, *theirs]:
+        for key in dict.fromkeys([*mine, *theirs]):
             if theirs.get(key) != mine.get(key):
                 return _difference(f"{name}.{key}", theirs.get(key), mine.get(key))
-    return f"it was begun with {name}={theirs!r}, not {mine!r}"
+    return f"it was started with {name}={theirs!r}, not {mine!r}"

@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""Settings of training."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,19 @@ from s7.data.batching import Batching, Buckets, Packing
 class TrainConfig:
     """Settings of training.
 
-    `steps`, where given, is the number of batches to train on, whatever the epochs: training may end within one.
-    `learning_rate` and `weight_decay` are those of every parameter, unless a group has its own (see optimizer.py).
-    `warmup` is the part of all steps in which the rates rise. `accumulate` batches make one step of the optimizer.
-    `buckets` bounds the lengths that batches are padded to; `pack` packs sequences into rows of
-    that many events instead (0: as many as the longest has).
-    `save_every` is in minutes; a checkpoint is also written after each epoch.
+    Attributes:
+        epochs: passes over the training data.
+        steps: batches to train on, in place of `epochs`; training may end within an epoch.
+        batch_size: sequences in a batch (rows, if packed).
+        accumulate: batches whose mean gradient makes one update.
+        learning_rate, weight_decay: of every parameter, unless its group has its own (see optimizer.py).
+        ssm_learning_rate, ssm_weight_decay: of the parameters that set the dynamics of the state.
+        selective_learning_rate, selective_weight_decay: of the maps that make the dynamics depend on the input.
+        warmup: the fraction of all updates during which the learning rate rises.
+        clip_norm: upper bound of the gradient's norm; 0 means none.
+        buckets: the number of lengths that batches are padded to.
+        pack: pack sequences end to end into rows of this many events instead (0: as many as the longest has).
+        save_every: minutes between checkpoints; one is also written after each epoch.
     """
 
     epochs: int = 20
@@ -34,36 +41,31 @@ class TrainConfig:
     save_every: float = 10.0
 
     def __post_init__(self):
-        for name, least in (("epochs", 1), ("batch_size", 1), ("accumulate", 1), ("buckets", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        for name in ("epochs", "batch_size", "accumulate", "buckets"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"steps={self.steps} must be at least 1")
         for name in (
-            "learning_rate",
-            "ssm_learning_rate",
-            "selective_learning_rate",
-            "weight_decay",
-            "ssm_weight_decay",
-            "selective_weight_decay",
-            "clip_norm",
-            "save_every",
+            *("learning_rate", "ssm_learning_rate", "selective_learning_rate"),
+            *("weight_decay", "ssm_weight_decay", "selective_weight_decay"),
+            *("clip_norm", "save_every"),
         ):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
-                raise ValueError(f"{name}={value} must not be negative")
+                raise ValueError(f"{name}={value} must be finite and not negative")
         if not 0 <= self.warmup <= 1:
-            raise ValueError(f"warmup={self.warmup} is a part of all steps, from 0 to 1")
+            raise ValueError(f"warmup={self.warmup} is a fraction of all updates, from 0 to 1")
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
 
     def batches(self, per_epoch: int) -> int:
-        """How many batches are trained on in all, of so many in an epoch."""
+        """How many batches are trained on in all, given how many an epoch has."""
         return self.epochs * per_epoch if self.steps is None else self.steps
 
     @property
     def rates(self) -> dict[str, float]:
-        """The peak rate of each group."""
+        """The peak learning rate of each group."""
         own = {"ssm": self.ssm_learning_rate, "selective": self.selective_learning_rate, "rest": None}
         return {name: self.learning_rate if rate is None else rate for name, rate in own.items()}
 
@@ -75,6 +77,6 @@ class TrainConfig:
 
     def batching(self, stride: int) -> Batching:
         """How batches are made for a model that pools by `stride`."""
-        return (
-            Buckets(self.batch_size, self.buckets) if self.pack is None else Packing(self.batch_size, self.pack, stride)
-        )
+        if self.pack is not None:
+            return Packing(self.batch_size, self.pack, stride)
+        return Buckets(self.batch_size, self.buckets)

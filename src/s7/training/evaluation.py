@@ -1,4 +1,4 @@
-"""Measuring a model on samples: every target once, whatever batch it comes in."""
+"""Evaluation: every target counts once, whatever batch it is in."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from s7.training.steps import Steps, TrainState, outputs
 def measure(
     steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: Objective
 ) -> dict[str, float]:
-    """Loss and metrics of the model in a state."""
+    """Loss and metrics of the model in this state."""
     sums: dict[str, float] = {}
     count = 0.0
     for batch in batching.batches(samples, batching.in_order(samples)):
@@ -35,13 +35,13 @@ def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batch
 
 
 def state_of(model: Any) -> TrainState:
-    """A model that is not in training, as the steps want it."""
+    """The state of a model that is not in training."""
     _, trained, carried = flatten(model)
     return TrainState(trained, carried, None, jnp.asarray(True))
 
 
 def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray]:
-    """The outputs for each sample, without padding."""
+    """The outputs for each sample, in order and without padding."""
     buckets = Buckets(min(batch, len(samples)), buckets=1)
     run = eqx.filter_jit(outputs)
     found: dict[int, np.ndarray] = {}
@@ -56,7 +56,7 @@ def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray
 def confusion(
     steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: CrossEntropy
 ) -> Int[np.ndarray, "K K"]:
-    """How often each class (rows) was taken for each (columns)."""
+    """Counts with true classes as rows and predicted classes as columns."""
     found = np.zeros(objective.classes**2, np.int64)
     for batch in batching.batches(samples, batching.in_order(samples)):
         outputs, _ = steps.evaluate(state, batch)

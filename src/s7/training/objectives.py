@@ -1,8 +1,8 @@
-"""What training makes small and what is reported: a loss and metrics, each a mean over the targets that count.
+"""Losses and metrics, each a mean over the targets that count.
 
-An objective turns a model's outputs and the targets into one value per target and name. Sums of these over a whole
-split, divided by how many there were, are the loss and the metrics: every sample weighs the same, whatever batch it
-came in. An instance holds settings only.
+An objective maps a model's outputs and the targets to one value per target and name. The sums of these over a split,
+divided by the number of targets, are the loss and the metrics, so every sample has the same weight whatever batch it
+was in. An instance holds settings only.
 """
 
 import math
@@ -21,7 +21,7 @@ Values = dict[str, Float[Array, "*T"]]
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """What every objective has. `metric` is the one that the best epoch is chosen by; `better` is its direction."""
+    """Base class of objectives. `metric` selects the best epoch; `better` is its direction."""
 
     metric: ClassVar[str]
     better: ClassVar[Literal["min", "max"]] = "min"
@@ -29,25 +29,25 @@ class Objective(ABC):
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """How many numbers the model must give for each target."""
+        """The number of outputs that the model needs for each target."""
 
     @abstractmethod
     def values(self, outputs: Float[Array, "*T O"], targets: Shaped[Array, "..."]) -> Values:
-        """For each target its `loss`, and what the metrics are means of."""
+        """The `loss` of each target, and the values whose means are the metrics."""
 
     def check(self, samples: Samples) -> None:  # noqa: B027  (nothing to check is a fine answer)
-        """Raises an error if the targets are not of the kind that this objective needs."""
+        """Raise ValueError if the targets do not fit the objective."""
 
     def summary(self, means: dict[str, float]) -> dict[str, float]:
         """The metrics from the means of the values."""
         return means
 
     def prediction(self, outputs: Float[Array, "*T O"]) -> Array:
-        """The part of the outputs that answers the question."""
+        """The prediction made from the outputs."""
         return outputs
 
     def is_better(self, value: float, than: float | None) -> bool:
-        """Whether one value of the metric is better than another; anything is better than none."""
+        """Whether one value of the metric is better than another; any value is better than None."""
         if than is None:
             return True
         return value < than if self.better == "min" else value > than
@@ -55,23 +55,38 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """Which of `classes` classes; `names` are for reports.
+    """Classification.
 
-    A target is the number of a class or, where augmentation mixes samples, how much there is of each class.
+    A target is the number of a class or, where augmentation mixes samples, the proportion of each class.
+
+    Args:
+        classes: the number of classes.
+        names: names of the classes, for reports.
+        weights: a factor of the loss for each class; empty means 1. The accuracy is not weighted.
     """
 
     metric: ClassVar[str] = "accuracy"
     better: ClassVar[Literal["min", "max"]] = "max"
     classes: int
     names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self):
+        if self.weights and len(self.weights) != self.classes:
+            raise ValueError(f"CrossEntropy: {len(self.weights)} weights for {self.classes} classes")
+        for number, weight in enumerate(self.weights):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"CrossEntropy: the weight of class {number} is {weight}; it must not be negative")
 
     @property
     def outputs(self) -> int:
         return self.classes
 
     def values(self, outputs, targets):
-        """-log p of the right class, and whether it was the likeliest."""
+        """-log p of the true class, and whether it was the most likely."""
         likelihood = jax.nn.log_softmax(outputs)
+        if self.weights:
+            likelihood = likelihood * jnp.asarray(self.weights, likelihood.dtype)
         if jnp.issubdtype(targets.dtype, jnp.floating):
             right = jnp.sum(likelihood * targets, -1)
             targets = jnp.argmax(targets, -1)
@@ -89,7 +104,12 @@ class CrossEntropy(Objective):
 
 @dataclass(frozen=True)
 class MeanSquared(Objective):
-    """`size` numbers. The loss is in units of `unit`, the targets' own mean square say; the metrics are not."""
+    """Regression.
+
+    Args:
+        size: numbers in a target.
+        unit: the loss is divided by it, for instance by the mean square of the targets; the metrics are not.
+    """
 
     metric: ClassVar[str] = "mse"
     size: int
@@ -104,7 +124,7 @@ class MeanSquared(Objective):
         return self.size
 
     def values(self, outputs, targets):
-        """The mean over the numbers of one target."""
+        """The mean squared error of each target."""
         mse = jnp.mean((outputs - targets) ** 2, -1)
         return {"loss": mse / self.unit, "mse": mse}
 
@@ -112,13 +132,18 @@ class MeanSquared(Objective):
         _require_numbers(samples, self.size)
 
     def summary(self, means):
-        """With the root."""
+        """Add the root mean squared error."""
         return means | {"rmse": math.sqrt(means["mse"])}
 
 
 @dataclass(frozen=True)
 class GaussianNLL(Objective):
-    """`size` numbers, each with its own uncertainty: outputs are the means, then what makes the variances."""
+    """Regression with a predicted variance: the outputs are `size` means, then `size` raw variances.
+
+    Args:
+        size: numbers in a target.
+        floor: the smallest variance.
+    """
 
     metric: ClassVar[str] = "mse"
     size: int
@@ -142,7 +167,7 @@ class GaussianNLL(Objective):
         return means | {"rmse": math.sqrt(means["mse"])}
 
     def variance(self, raw: Float[Array, "*T O"]) -> Float[Array, "*T O"]:
-        """softplus + floor: never nothing."""
+        """softplus(raw) + floor."""
         return jax.nn.softplus(raw) + self.floor
 
     def prediction(self, outputs):

@@ -1,22 +1,22 @@
-"""AdamW in three groups: what sets the dynamics, what makes them selective, and the rest.
+"""Optimizers with the interface of optax, `init(parameters)` and `update(gradient, state, parameters)`, on one vector.
 
-    ssm         w, ω, decay, B, b         the state's own: rates and input, as S5 groups them; those of S4D and Mamba
-    selective   W_w, W_B, W_C, W_D, factors of them
-    rest        encoder, C, D, gate, norms, head
+The default is AdamW with a learning rate and a weight decay for each of three parameter groups (see groups.py):
 
     m = β₁ m + (1 − β₁) g        v = β₂ v + (1 − β₂) g²
-    q = q − rate · (m̂ / (√v̂ + ε) + decay · q)            m̂ = m / (1 − β₁ᵗ),  v̂ = v / (1 − β₂ᵗ)
+    update = −learning_rate · (m̂ / (√v̂ + ε) + weight_decay · q)        m̂ = m / (1 − β₁ᵗ),  v̂ = v / (1 − β₂ᵗ)
 
-Each group has its own peak rate and weight decay. All rates warm up linearly and fall as a cosine to zero at the last
-step. Parameters are one vector (see parameters.py), and so is everything here.
+Learning rates rise linearly during warmup and then fall as a cosine to zero at the last step, or follow a schedule.
+All parameters are one vector (see parameters.py), so the update is compiled once and not once per array.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -25,88 +25,183 @@ from s7.training.parameters import ParamLayout
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
+Schedule = Callable[[Any], Any]
 
-class Memory(NamedTuple):
-    """What the optimizer remembers: moments, the gradient gathered so far, and how much was done."""
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """The interface of an `optax.GradientTransformation`, on the vector of all parameters."""
+
+    def init(self, parameters: Float[Array, " N"]) -> Any:
+        """The state before the first batch."""
+
+    def update(
+        self, gradient: Float[Array, " N"], state: Any, parameters: Float[Array, " N"], **extra: Any
+    ) -> tuple[Float[Array, " N"], Any]:
+        """What to add to the parameters, and the next state."""
+
+
+class Moments(NamedTuple):
+    """State of AdamW: both moments, the gradient accumulated so far, and the number of batches seen."""
 
     m: Float[Array, " N"]
     v: Float[Array, " N"]
-    gathered: Float[Array, "..."]
+    accumulated: Float[Array, "..."]
     batches: Int[Array, ""]
 
 
 class AdamW(eqx.Module):
-    """`steps` updates, the first `warmup` of them at rising rates, each from `accumulate` batches.
+    """The default optimizer.
 
-    `rate` and `decay` are those of each number. `clip_norm` bounds the gradient's norm; 0 leaves it alone. A compiled
-    step reads the numbers: one program serves trainings of any length and rate.
+    Attributes:
+        rate, decay: peak learning rate and weight decay of every number of the vector.
+        steps: updates in all, of which the first `warmup` have a rising learning rate.
+        clip_norm: upper bound of the gradient's norm; 0 means none.
+        accumulate: batches whose mean gradient makes one update.
+        given: a schedule that maps the number of the update to the learning rate, in place of warmup and cosine.
+
+    The arrays are arguments of the compiled step, so one program serves runs of any length and learning rate.
     """
 
     rate: Float[Array, " N"]
     decay: Float[Array, " N"]
-    steps: int | Int[Array, ""]
-    warmup: int | Int[Array, ""]
+    steps: Int[Array, ""]
+    warmup: Int[Array, ""]
     clip_norm: float = eqx.field(default=0.0, static=True)
     accumulate: int = eqx.field(default=1, static=True)
+    given: Schedule | None = eqx.field(default=None, static=True)
 
     @classmethod
-    def of(cls, config: TrainConfig, layout: ParamLayout, batches: int) -> "AdamW":
-        """As the settings say, for training that sees `batches` batches in all."""
+    def of(cls, config: TrainConfig, layout: ParamLayout, batches: int, schedule: Schedule | None = None) -> "AdamW":
+        """Build it from the settings, for training on `batches` batches in all."""
         rates, decays = config.rates, config.decays
         steps = max(1, batches // config.accumulate)
+
+        def rate(name: str, shape: tuple[int, ...]) -> float:
+            return 1.0 if schedule is not None else rates[layout.groups[name]]
 
         def decay(name: str, shape: tuple[int, ...]) -> float:
             # Vectors (biases, norms, time constants) are not decayed: zero means nothing to them.
             return decays[layout.groups[name]] if len(shape) > 1 else 0.0
 
         return cls(
-            jnp.asarray(layout.spread(lambda name, _: rates[layout.groups[name]])),
+            jnp.asarray(layout.spread(rate)),
             jnp.asarray(layout.spread(decay)),
-            steps,
-            round(config.warmup * steps),
+            jnp.asarray(steps, jnp.int32),
+            jnp.asarray(round(config.warmup * steps), jnp.int32),
             config.clip_norm,
             config.accumulate,
+            schedule,
         )
 
-    def init(self, parameters: Float[Array, " N"]) -> Memory:
-        """Before the first batch."""
+    def init(self, parameters: Float[Array, " N"]) -> Moments:
+        """The state before the first batch."""
         zeros = np.zeros(parameters.shape, parameters.dtype)
-        # Where nothing is gathered over batches, nothing is kept for it.
-        gathered = zeros if self.accumulate > 1 else np.zeros(0, parameters.dtype)
-        return Memory(jnp.array(zeros), jnp.array(zeros), jnp.array(gathered), jnp.array(0, jnp.int32))
+        accumulated = zeros if self.accumulate > 1 else np.zeros(0, parameters.dtype)
+        return Moments(jnp.array(zeros), jnp.array(zeros), jnp.array(accumulated), jnp.array(0, jnp.int32))
 
     def update(
-        self, gradient: Float[Array, " N"], memory: Memory, parameters: Float[Array, " N"]
-    ) -> tuple[Float[Array, " N"], Memory]:
-        """The parameters and the memory after one more batch."""
+        self, gradient: Float[Array, " N"], state: Moments, parameters: Float[Array, " N"], **extra: Any
+    ) -> tuple[Float[Array, " N"], Moments]:
+        """What to add to the parameters, and the next state. Zero between the batches of one accumulated update."""
         if self.accumulate == 1:
-            return self._step(gradient, memory, parameters)
-        gathered = memory.gathered + gradient / self.accumulate
-        more = memory._replace(gathered=gathered, batches=memory.batches + 1)
+            return self._step(gradient, state, parameters)
+        accumulated = state.accumulated + gradient / self.accumulate
+        more = state._replace(accumulated=accumulated, batches=state.batches + 1)
 
         def step(_):
-            new, after = self._step(gathered, memory, parameters)
-            return new, after._replace(gathered=jnp.zeros_like(gathered))
+            update, after = self._step(accumulated, state, parameters)
+            return update, after._replace(accumulated=jnp.zeros_like(accumulated))
 
-        return lax.cond(more.batches % self.accumulate == 0, step, lambda _: (parameters, more), None)
+        def wait(_):
+            return jnp.zeros_like(parameters), more
 
-    def _step(self, gradient, memory, parameters):
+        return lax.cond(more.batches % self.accumulate == 0, step, wait, None)
+
+    def _step(self, gradient, state, parameters):
         if self.clip_norm:
             norm = jnp.sqrt(jnp.sum(gradient**2))
             gradient = gradient * jnp.minimum(1, self.clip_norm / jnp.maximum(norm, self.clip_norm))
-        batches = memory.batches + 1
+        batches = state.batches + 1
         t = batches // self.accumulate
-        m = BETA1 * memory.m + (1 - BETA1) * gradient
-        v = BETA2 * memory.v + (1 - BETA2) * gradient**2
+        m = BETA1 * state.m + (1 - BETA1) * gradient
+        v = BETA2 * state.v + (1 - BETA2) * gradient**2
         power = t.astype(parameters.dtype)
         direction = m / (1 - BETA1**power) / (jnp.sqrt(v / (1 - BETA2**power)) + EPSILON)
         rate = self.schedule(t - 1).astype(parameters.dtype) * self.rate.astype(parameters.dtype)
         decayed = direction + self.decay.astype(parameters.dtype) * parameters
-        return parameters - rate * decayed, Memory(m, v, memory.gathered, batches)
+        return -(rate * decayed), Moments(m, v, state.accumulated, batches)
 
     def schedule(self, step: Array | int) -> Array:
-        """The part of the peak rate at a step, counted from 0."""
+        """The fraction of the peak learning rate at an update, counted from 0; with a given schedule, its value."""
+        if self.given is not None:
+            return jnp.asarray(self.given(step), jnp.float32)
         rising = jnp.asarray(step + 1, jnp.float32) / (self.warmup + 1)
         through = (jnp.asarray(step, jnp.float32) - self.warmup) / jnp.maximum(1, self.steps - self.warmup)
         falling = 0.5 * (1 + jnp.cos(math.pi * jnp.clip(through, 0, 1)))
         return jnp.where(step < self.warmup, rising, falling)
+
+
+class ByName(eqx.Module):
+    """An optax transformation, which sees the parameters as a dictionary of arrays by their names in the model."""
+
+    transformation: Any = eqx.field(static=True)
+    layout: ParamLayout = eqx.field(static=True)
+
+    def init(self, parameters: Float[Array, " N"]) -> Any:
+        """The transformation's state before the first batch."""
+        return self.transformation.init(self.layout.unravel(parameters))
+
+    def update(
+        self, gradient: Float[Array, " N"], state: Any, parameters: Float[Array, " N"], **extra: Any
+    ) -> tuple[Float[Array, " N"], Any]:
+        """What to add to the parameters, and the transformation's next state."""
+        arrays = self.layout.unravel(parameters)
+        updates, state = self.transformation.update(self.layout.unravel(gradient), state, arrays, **extra)
+        return self.layout.ravel(updates), state
+
+
+def by_name(transformation: Any, layout: ParamLayout) -> ByName:
+    """Adapt an optax transformation; raises TypeError if it is not one."""
+    if isinstance(transformation, optax.MultiSteps):
+        transformation = transformation.gradient_transformation()
+    if not isinstance(transformation, optax.GradientTransformation):
+        raise TypeError(
+            f"optimizer: expected an optax.GradientTransformation, such as optax.adam(1e-3), "
+            f"not {type(transformation).__name__}"
+        )
+    return ByName(optax.with_extra_args_support(transformation), layout)
+
+
+def description(value: Any, depth: int = 12) -> Any:
+    """What a transformation or schedule does, as JSON values: the names of its functions and what they close over.
+
+    Two transformations with different hyperparameters have different descriptions. Objects of other kinds are described
+    by their type.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth == 0:
+        return type(value).__name__
+    if isinstance(value, np.ndarray | np.generic) or eqx.is_array(value):
+        return np.asarray(value).tolist()
+    if isinstance(value, dict):
+        return {str(name): description(item, depth - 1) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [description(item, depth - 1) for item in value]
+    if callable(value) and hasattr(value, "func"):  # functools.partial
+        return [description(part, depth - 1) for part in (value.func, value.args, value.keywords)]
+    if callable(value) and hasattr(value, "__qualname__"):
+        cells = [_content(cell) for cell in getattr(value, "__closure__", None) or ()]
+        inside = [description(cell, depth - 1) for cell in cells if cell is not value]
+        constants = getattr(getattr(value, "__code__", None), "co_consts", ())
+        inside += [constant for constant in constants if isinstance(constant, int | float)]
+        return [f"{value.__module__}.{value.__qualname__}", *inside]
+    return type(value).__name__
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None

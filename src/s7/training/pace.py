@@ -1,4 +1,4 @@
-"""How many batches fit into a time: measured on this machine with this model, not guessed."""
+"""How many batches fit into a given time, measured on this machine with this model."""
 
 import time
 from contextlib import closing
@@ -10,16 +10,17 @@ import numpy as np
 from s7.data.batching import Plan
 from s7.data.loader import AHEAD
 from s7.training.evaluation import measure
-from s7.training.loop import Trainer
+from s7.training.steps import arrays_of
+from s7.training.trainer import Trainer
 
-# Batches that are timed.
+# The number of batches that are timed.
 TIMED = 16
 
 
 def steps_within(seconds: float, trainer: Trainer) -> int:
-    """How many batches can be made and trained on in so many seconds, with a validation after each epoch; one at least.
+    """How many batches can be trained on in the given time, with a validation after each epoch; at least one.
 
-    Compiling is not counted: the trainer that follows can have these `steps`, which are compiled.
+    Compilation is not counted. The trainer is left as it was, except that its programs are compiled.
     """
     plans = trainer.loader.plans(0)
     epoch = _seconds_of_batch(trainer, plans) * len(plans)
@@ -31,26 +32,27 @@ def steps_within(seconds: float, trainer: Trainer) -> int:
 
 
 def _seconds_of_batch(trainer: Trainer, plans: list[Plan]) -> float:
-    """The mean over a stretch of training as it will be: batches are made by another thread at the same time."""
-    key = jax.random.key(0)
-    # The step takes its state away, so it works on a copy.
+    """The mean over a few batches, with the batches made by another thread at the same time, as in training."""
+    key, numbers = jax.random.key(0), arrays_of(trainer.optimizer)
+    # The step consumes its state, so it works on a copy.
     state = jax.tree.map(jnp.array, trainer.state)
     for plan in {plan.length: plan for plan in plans}.values():
-        state, _ = trainer.steps.train(trainer.optimizer, state, trainer.loader.batch(plan, 0), key)
+        state, _ = trainer.train_step.train(numbers, state, trainer.loader.batch(plan, 0), key)
     jax.block_until_ready(state)
-    # The clock runs when as many batches are made as are used: not for the first ones, and not after the last is made.
+    # Time only while batches are made as fast as they are used: not the first ones, which were made ahead, and not
+    # after the last one is made.
     stretch = _short_epoch(plans, TIMED + 2 * AHEAD)
     with closing(trainer.loader.batches(stretch, 0)) as batches:
         for number in range(TIMED + AHEAD):
             if number == AHEAD:
                 began = time.perf_counter()
-            state, outcome = trainer.steps.train(trainer.optimizer, state, next(batches), key)
+            state, outcome = trainer.train_step.train(numbers, state, next(batches), key)
             jax.block_until_ready(outcome)
     return (time.perf_counter() - began) / TIMED
 
 
 def _short_epoch(plans: list[Plan], count: int) -> list[Plan]:
-    """So many of the plans, of all lengths in their proportion, mixed."""
+    """A random selection of the plans, with all lengths in their proportion."""
     by_length = sorted(plans, key=lambda plan: plan.length)
     places = np.random.default_rng(0).permutation(count) * len(plans) // count
     return [by_length[place] for place in places]

@@ -1,7 +1,7 @@
-"""A model as one vector of all that training adjusts, and named arrays that it carries along.
+"""A model as one vector of its trained parameters, and named arrays that are not trained.
 
-One vector, because an optimizer does the same to every number: it is compiled once, not once for each array. Names are
-those of the model's file (blocks.0.layer.maps.W_B), so that groups and messages speak of a parameter by that name.
+An optimizer does the same to every number, so a single vector is compiled once and not once for each array. Names are
+those of the model's file (blocks.0.layer.maps.W_B), which groups and messages use too.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,195 @@
+"""A run from its first step to its result, in memory or in a folder. `s7.train` and `s7 train` both end up here."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from s7 import files
+from s7.data.loader import Augmentation
+from s7.data.samples import Samples
+from s7.model import S7Model
+from s7.records import RunRecord
+from s7.run_folder import RunFolder
+from s7.settings import Table, table_of
+from s7.training.callbacks import Callback, EarlyStopping, StopOnSignal
+from s7.training.checkpoint import Checkpointing
+from s7.training.config import TrainConfig
+from s7.training.objectives import Objective
+from s7.training.optimizer import AdamW, Schedule, by_name, description
+from s7.training.pace import steps_within
+from s7.training.results import result_of, write_examples
+from s7.training.trainer import NewOptimizer, Trainer
+
+
+class Trained(NamedTuple):
+    """The result of training.
+
+    Attributes:
+        model: the model of the best epoch.
+        history: one dictionary for each epoch, as in metrics.jsonl.
+        result: what result.json holds.
+    """
+
+    model: Any
+    history: list[dict[str, Any]]
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that determines a run.
+
+    Attributes:
+        splits: "train", "valid" and, unless the run is not tested, "test".
+        optimizer: an optax transformation in place of the default.
+        schedule: learning rates for the default optimizer.
+        minutes: train for about this long; `config.steps` is then measured.
+        about: entries for result.json.
+        settings: the content of config.toml; by default the settings of model and training.
+    """
+
+    model: Any
+    splits: Mapping[str, Samples]
+    objective: Objective
+    config: TrainConfig
+    seed: int = 0
+    augmentation: Augmentation | None = None
+    optimizer: Any = None
+    schedule: Schedule | None = None
+    early_stopping: EarlyStopping | None = None
+    minutes: float | None = None
+    about: Table = field(default_factory=dict)
+    settings: Table | None = None
+
+    def __post_init__(self):
+        if self.minutes is not None and self.config.steps is not None:
+            raise ValueError(f"minutes={self.minutes:g}: steps={self.config.steps} is given too; omit one of them")
+        if isinstance(self.model, S7Model) and self.config.pack is not None and self.model.config.norm == "batch":
+            raise ValueError("train.pack: batch norm needs statistics of each sequence; use another norm, or no pack")
+
+    def trainer(self) -> Trainer:
+        """The trainer before its first step."""
+        train, valid = self.splits["train"], self.splits["valid"]
+        parts = (self.model, self.objective, train, valid, self.config, self.seed, self.augmentation)
+        return Trainer.start(*parts, new_optimizer=self._new_optimizer())
+
+    def fit(self, callbacks: Sequence[Callback] = (), say: Callable[[str], None] = lambda text: None) -> Trained:
+        """Train in memory."""
+        trainer = self.trainer()
+        if self.minutes is not None:
+            self._measure(trainer, say)
+        return self._finish(trainer, callbacks)
+
+    def fit_in(
+        self,
+        folder: RunFolder,
+        *,
+        resume: bool,
+        callbacks: Sequence[Callback] = (),
+        say: Callable[[str], None] = lambda text: None,
+    ) -> Trained:
+        """Train in a folder that this process has locked, from the start or from the run's last checkpoint."""
+        if folder.last.exists() and not resume:
+            raise FileExistsError(f"{folder.path}: holds a run; resume it or choose another folder")
+        trainer = self.trainer()
+        config = self._table()
+        known = folder.record().section("train").get("steps") if folder.is_begun else None
+        if self.minutes is not None and isinstance(known, int):
+            trainer.limit(known)
+        if folder.last.exists():
+            checkpointing = Checkpointing(folder, self._identity(trainer))
+            checkpointing.restore(trainer)
+            if folder.is_finished:
+                return Trained(trainer.best_model, trainer.position.history, folder.result().to_json())
+        else:
+            # Before the speed is measured, so that a run that is interrupted there knows its length.
+            RunRecord(config).write_config(folder.path)
+            if self.minutes is not None:
+                if trainer.config.steps is None:
+                    self._measure(trainer, say)
+                RunRecord(with_steps(config, trainer.config.steps)).write_config(folder.path)
+            checkpointing = Checkpointing(folder, self._identity(trainer))
+            files.save(trainer.best_model, folder.initial)
+        if not any(isinstance(callback, StopOnSignal) for callback in callbacks):
+            callbacks = (StopOnSignal(), *callbacks)
+        trained = self._finish(trainer, (checkpointing, *callbacks))
+        shown = self.splits.get("test") or trainer.valid
+        write_examples(trained.model, shown, folder.examples, list(self.about.get("columns", [])))
+        RunRecord({}).with_result(trained.result).write_result(folder.path)
+        return trained
+
+    def _finish(self, trainer: Trainer, callbacks: Sequence[Callback]) -> Trained:
+        if self.early_stopping is not None:
+            callbacks = (*callbacks, self.early_stopping)
+        trainer.fit(callbacks)
+        about = self.about
+        if self.minutes is not None and "set" in about:
+            about = with_steps(about, trainer.config.steps)
+        result = result_of(trainer, self.splits.get("test"), self._digests, about)
+        return Trained(trainer.best_model, trainer.position.history, result.to_json())
+
+    def _measure(self, trainer: Trainer, say: Callable[[str], None]) -> None:
+        assert self.minutes is not None
+        steps = steps_within(60 * self.minutes, trainer)
+        say(f"{self.minutes:g} minutes are about {steps:,} batches, {steps / trainer.per_epoch:.2g} epochs")
+        trainer.limit(steps)
+
+    def _new_optimizer(self) -> NewOptimizer:
+        if self.optimizer is not None:
+            return lambda layout, batches: by_name(self.optimizer, layout)
+        return partial(AdamW.of, self.config, schedule=self.schedule)
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {name: samples.digest() for name, samples in self.splits.items()}
+
+    def _identity(self, trainer: Trainer) -> Table:
+        """What must be the same for the run to resume."""
+        identity: Table = {name: self.about[name] for name in ("task", "protocol") if name in self.about}
+        identity["seed"] = self.seed
+        identity["train"] = table_of(trainer.config)
+        identity["objective"] = table_of(self.objective)
+        if self.optimizer is not None:
+            identity["optimizer"] = description(self.optimizer)
+        if self.schedule is not None:
+            identity["schedule"] = description(self.schedule)
+        if self.early_stopping is not None:
+            identity["early_stopping"] = table_of(self.early_stopping)
+        if self.augmentation is not None:
+            identity["augmentation"] = table_of(self.augmentation)
+        identity["data"] = self._digests
+        is_ours = isinstance(self.model, S7Model)
+        identity["model"] = files.to_json(self.model.config) if is_ours else type(self.model).__name__
+        identity["weights"] = _digest_of_weights(self.model)
+        return identity
+
+    def _table(self) -> Table:
+        """The content of config.toml."""
+        minutes = {} if self.minutes is None else {"minutes": float(self.minutes)}
+        if self.settings is not None:
+            return minutes | self.settings
+        is_ours = isinstance(self.model, S7Model)
+        name = "s7" if is_ours else type(self.model).__name__
+        model = (table_of(self.model.config) if is_ours else {}) | {"kind": self.about.get("model", name)}
+        train = {name: value for name, value in table_of(self.config).items() if name != "kind"}
+        return {"seed": self.seed} | minutes | {"model": model, "train": train}
+
+
+def with_steps(table: Table, steps: int | None) -> Table:
+    """A configuration or description of a run with the number of steps that was measured for it."""
+    changed = dict(table)
+    if "set" in table:
+        changed["set"] = [*(one for one in table["set"] if not one.startswith("train.steps=")), f"train.steps={steps}"]
+    if "train" in table:
+        changed["train"] = table["train"] | {"steps": steps}
+    return changed
+
+
+def _digest_of_weights(model: Any) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(files.named_arrays(model).items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
