@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from s7.baselines import chunks
 from s7.baselines.mamba import Mamba
 from s7.baselines.s4d import S4d
 from s7.baselines.transformer import Transformer
@@ -278,6 +279,51 @@ def test_gradients_are_finite_and_those_of_finite_differences(kind):
     np.testing.assert_allclose(sum(jax.tree.leaves(products)), numeric, rtol=1e-5)
 
 
+@streaming
+@pytest.mark.parametrize("stride", [1, 4])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("regular", [False, True])
+def test_chunks_of_time_change_nothing(kind, stride, reverse, regular, monkeypatch):
+    """Chunks of 32 events, the last one filled up, against the whole sequence at once: values and gradients."""
+    layer, (u, dt) = make(kind), sequence(100)
+    initial = jax.tree.map(lambda q: q + 0.5, layer.init_state())
+    mask = jnp.asarray(np.isin(np.arange(100), [6, 7, 31, 32, 98, 99], invert=True))
+    reset = jnp.asarray(np.isin(np.arange(100), [40, 64]))
+    details = (None, None, None) if regular else (dt, mask, reset)
+
+    def outcome():
+        @jax.jit
+        def run(layer, u, state):
+            def loss(arguments):
+                layer, u, state = arguments
+                found = layer.states(layer.drive(u), *details, state, stride=stride, reverse=reverse)
+                return sum(jnp.sum(jnp.sin(jnp.abs(q))) for q in jax.tree.leaves(found)), found
+
+            return jax.value_and_grad(loss, has_aux=True)((layer, u, state))
+
+        return run(layer, u, initial)
+
+    monkeypatch.setattr(chunks, "_CHUNK_STATES", 1)
+    in_chunks = outcome()
+    monkeypatch.setattr(chunks, "_CHUNK_STATES", 10**9)
+    assert_close(in_chunks, outcome(), 1e-10)
+
+
+@streaming
+def test_memory_in_training_does_not_grow_with_the_states_of_all_events(kind):
+    """A batch of spoken digits: written out, each array of states alone has two gigabytes."""
+    layer = type(kind)().layer(64, 16, key=jax.random.key(0), dtype=jnp.float32)
+
+    @jax.grad
+    def gradient(layer, u, mask):
+        run = lambda u, mask: layer.states(layer.drive(u), None, mask, stride=8)[0]  # noqa: E731
+        return jnp.sum(jnp.sin(jax.vmap(run)(u, mask)))
+
+    u, mask = jax.ShapeDtypeStruct((16, 3592, 64), jnp.float32), jax.ShapeDtypeStruct((16, 3592), bool)
+    needed = jax.jit(gradient).lower(layer, u, mask).compile().memory_analysis()
+    assert needed.temp_size_in_bytes < 700e6
+
+
 def test_an_event_at_no_distance_adds_nothing_to_s4d():
     layer, (u, dt) = make(S4d()), sequence(9)
     _, state = call(layer, u, dt)
@@ -287,7 +333,7 @@ def test_an_event_at_no_distance_adds_nothing_to_s4d():
 
 def test_single_precision_keeps_small_steps_of_s4d():
     """(exp(AΔ) - 1)/A where AΔ is far below the precision of 1."""
-    layer = S4d(steps=(1e-6, 1e-6)).layer(1, 2, key=jax.random.key(0), dtype=jnp.float32)
+    layer = S4d(dt_min=1e-6, dt_max=1e-6).layer(1, 2, key=jax.random.key(0), dtype=jnp.float32)
     _, gain = layer._discretize(jnp.ones(1, jnp.float32))
     np.testing.assert_allclose(gain, np.full(gain.shape, 1e-6), rtol=1e-5)
 
@@ -360,8 +406,11 @@ def test_where_they_start():
     [
         (lambda: Mamba(kernel=0), "Mamba: kernel=0 must be at least 1"),
         (lambda: Mamba(rank=0), "Mamba: rank=0 must be at least 1"),
-        (lambda: Mamba(steps=(0.1, 0.01)), r"Mamba: steps=\(0.1, 0.01\) must be two positive numbers in order"),
-        (lambda: S4d(steps=(0.0, 0.01)), r"S4d: steps=\(0.0, 0.01\) must be two positive numbers in order"),
+        (
+            lambda: Mamba(dt_min=0.1, dt_max=0.01),
+            "Mamba: dt_min=0.1 and dt_max=0.01 must be positive and in this order",
+        ),
+        (lambda: S4d(dt_min=0.0), "S4d: dt_min=0.0 and dt_max=0.1 must be positive and in this order"),
         (lambda: Transformer(heads=0), "Transformer: heads=0 must be at least 1"),
         (lambda: make(Transformer(heads=3)), "Transformer: heads=3 does not divide width=4"),
         (lambda: make(Transformer(), width=0), "Transformer: width=0 must be at least 1"),

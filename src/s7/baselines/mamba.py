@@ -1,4 +1,4 @@
-"""Mamba: a selective state space behind a short convolution, with a gate of its own.
+"""Mamba: a selective state space after a short convolution, with a multiplicative gate.
 
 Gu & Dao, Mamba: Linear-time sequence modeling with selective state spaces, 2023 (arXiv 2312.00752), section 3.
 """
@@ -16,43 +16,51 @@ from jax import lax
 from jax.nn import silu, softplus
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
+from s7.baselines.chunks import scan_chunks
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
-from s7.recurrence import over_windows, recurrence
+from s7.recurrence import recurrence
 from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
 
 
 @dataclass(frozen=True)
 class Mamba(LayerKind):
-    """The mixer, in E = expand·H channels of N states each:
+    """The mixer, with E = expand·H channels of N states each:
 
-        x_k = silu(Σ_j K_j * (W u_{k-j}) + c)             over the last `kernel` events, each channel alone
+        x_k = silu(Σ_j K_j * (W u_{k-j}) + c)             depthwise convolution over the last `kernel` events
         (δ_k, B_k, C_k) = W_x x_k                         Δ_k = softplus(W_Δ δ_k + b_Δ)
         h_k = exp(Δ_k A) * h_{k-1} + (Δ_k * x_k) B_kᵀ     A = -exp(A_log)
         out_k = W_out ((h_k C_k + D * x_k) * silu(W_z u_k))
 
-    δ has `rank` numbers (None: a sixteenth of the width), and Δ starts log-uniform in `steps`. As published it knows
-    of no time but the order of events. What it computes has L·E·N numbers: made again for the gradient, not kept.
+    Mamba ignores time gaps.
+
+    Args:
+        expand: Channels per input feature.
+        kernel: Length of the convolution, in events.
+        rank: Size of δ; by default a sixteenth of the width.
+        dt_min: Lower end of the range in which Δ starts, log-uniformly.
+        dt_max: Upper end of that range.
     """
 
     expand: int = 2
     kernel: int = 4
     rank: int | None = None
-    steps: tuple[float, float] = (0.001, 0.1)
+    dt_min: float = 0.001
+    dt_max: float = 0.1
 
     def __post_init__(self):
         for name, size in (("expand", self.expand), ("kernel", self.kernel), ("rank", self.rank)):
             if size is not None and size < 1:
                 raise ValueError(f"Mamba: {name}={size} must be at least 1")
-        if not 0 < self.steps[0] <= self.steps[1]:
-            raise ValueError(f"Mamba: steps={self.steps} must be two positive numbers in order")
+        if not 0 < self.dt_min <= self.dt_max:
+            raise ValueError(f"Mamba: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "MambaLayer":
-        """A layer with `state` states in each channel."""
+        """Make a layer with `state` states in each channel."""
         return MambaLayer(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """A = -1, -2, ... -N in each channel; maps normal, of the deviation of the uniform ones that are published."""
+        """Draw the initial parameters: A = -1, -2, ... -N in each channel, normal maps with the published variance."""
         maps_key, steps_key = split(key, 2)
         channels, rank = self.expand * width, self.rank or -(-width // 16)
         shapes = {
@@ -64,7 +72,8 @@ class Mamba(LayerKind):
         }
         maps = {name: (shape, 1 / math.sqrt(3 * shape[1])) for name, shape in shapes.items()}
         maps["K"] = (self.kernel, channels), 1 / math.sqrt(3 * self.kernel)
-        steps = jnp.exp(jax.random.uniform(steps_key, (channels,), dtype, *map(math.log, self.steps)))
+        low, high = math.log(self.dt_min), math.log(self.dt_max)
+        steps = jnp.exp(jax.random.uniform(steps_key, (channels,), dtype, low, high))
         return draw(maps, key=maps_key, dtype=dtype) | {
             "c": constant(0, channels, dtype),
             "b_delta": jnp.log(jnp.expm1(steps)),
@@ -74,10 +83,10 @@ class Mamba(LayerKind):
 
 
 class MambaState(NamedTuple):
-    """The states of all channels, and the last inputs of the convolution.
+    """The states of all channels (N·E) and the last inputs of the convolution.
 
-    These are as many as it reads, one more than a next event asks for: where there is no event, what is read is that
-    of the last one, which may be of the past.
+    K inputs are stored although the next event needs K - 1: a padded position repeats the output of the last event,
+    which may have come before this call.
     """
 
     h: Float[Array, " S"]
@@ -116,7 +125,7 @@ class MambaLayer(SequenceLayer):
             drive, mask, reset = (None if q is None else q[::-1] for q in (drive, mask, reset))
         state = self.init_state() if state is None else state
         x, inputs = self._convolve(drive, mask, reset, state.inputs)
-        y, h = jax.checkpoint(partial(self._select, stride=stride))(x, mask, reset, state.h)
+        y, h = self._select(x, mask, reset, state.h, stride=stride)
         return y[::-1] if reverse else y, MambaState(h, inputs)
 
     def output(self, x, u):
@@ -129,9 +138,9 @@ class MambaLayer(SequenceLayer):
         reset: Bool[Array, " L"] | None,
         before: Float[Array, "K E"],
     ) -> tuple[Float[Array, "L E"], Float[Array, "K E"]]:
-        """x at every place, that of the last event where there is none; and the last inputs.
+        """Compute x at every position, repeating that of the last event at padded ones, and the last inputs.
 
-        A convolution is over events, whatever padding lies between them: so they are moved together first.
+        The convolution runs over events and skips the padding between them: events are first moved together.
         """
         K, length = self.parameters["K"], inputs.shape[0]
         sequence = jnp.zeros(length, int) if reset is None else jnp.cumsum(reset)
@@ -147,7 +156,7 @@ class MambaLayer(SequenceLayer):
         for ago, weight in enumerate(K):
             reached = slice(len(K) - 1 - ago, len(K) + length - ago)
             x = x + weight * jnp.where((sequence[reached] == own)[:, None], inputs[reached], 0)
-        # Row n is of the n-th event, and row 0 of the last one before.
+        # Row n belongs to the n-th event, row 0 to the last event before this call.
         x = silu(x[1:] if mask is None else x[events])
         last, of = (lax.dynamic_slice_in_dim(q, events[-1], len(K)) for q in (inputs, sequence))
         return x, jnp.where((of == newest)[:, None], last, 0)
@@ -161,20 +170,38 @@ class MambaLayer(SequenceLayer):
         *,
         stride: int,
     ) -> tuple[Float[Array, "M E"], Float[Array, " S"]]:
-        """h C + D x at the end of each window, and the last h."""
+        """Compute h C + D x at the last event of each window of `stride` events, and the final h."""
         parameters = self.parameters
-        (channels, state), rank = parameters["A_log"].shape, parameters["W_delta"].shape[1]
+        state, rank = parameters["A_log"].shape[1], parameters["W_delta"].shape[1]
         delta, B, C = jnp.split(linear(parameters["W_x"], x), [rank, rank + state], axis=1)
         steps = softplus(linear(parameters["W_delta"], delta) + parameters["b_delta"])
         if mask is not None:
-            steps = jnp.where(mask[:, None], steps, 0)  # then a = 1 and v = 0
-        a = jnp.exp(steps[:, :, None] * -jnp.exp(parameters["A_log"])).reshape(len(x), -1)
-        v = ((steps * x)[:, :, None] * B[:, None, :]).reshape(len(x), -1)
-        if reset is not None:
-            a = jnp.where(reset[:, None], 0, a)
-        if stride > 1:
-            a, v = over_windows(a, v, stride)
-        h = recurrence(a, v, initial)
-        ends = slice(stride - 1, None, stride)
-        read = jnp.einsum("ken,kn->ke", h.reshape(-1, channels, state), C[ends])
-        return read + parameters["D"] * x[ends], h[-1]
+            steps = jnp.where(mask[:, None], steps, 0)  # then h does not change
+        A, ends = -jnp.exp(parameters["A_log"]).T, slice(stride - 1, None, stride)
+        scanned = _Scanned(steps, steps * x, B, C[ends], reset)
+        final, read = scan_chunks(partial(_scan_chunk, A, stride), initial, scanned, len(x), stride=stride)
+        return read + parameters["D"] * x[ends], final
+
+
+class _Scanned(NamedTuple):
+    """What the recurrence reads of each event (L), or of the last event of each window (M)."""
+
+    steps: Float[Array, "L E"]
+    driven: Float[Array, "L E"]  # Δ_k * x_k
+    B: Float[Array, "L N"]
+    C: Float[Array, "M N"]
+    reset: Bool[Array, " L"] | None
+
+
+def _scan_chunk(
+    A: Float[Array, "N E"], stride: int, initial: Float[Array, " S"], events: _Scanned
+) -> tuple[Float[Array, " S"], Float[Array, "M E"]]:
+    """Compute the state after a chunk, and h C at the last event of each of its windows."""
+    steps, driven, B, C, reset = events
+    a = jnp.exp(steps[:, None, :] * A).reshape(len(steps), -1)
+    v = (driven[:, None, :] * B[:, :, None]).reshape(len(steps), -1)
+    if reset is not None:
+        a = jnp.where(reset[:, None], 0, a)
+    h = recurrence(a, v, initial)
+    at_ends = h[stride - 1 :: stride].reshape(-1, *A.shape)
+    return h[-1], jnp.einsum("kne,kn->ke", at_ends, C)
