@@ -8,6 +8,7 @@ from s7 import reference as reference
 from s7 import report as report
 from s7 import tasks as tasks
 from s7 import training as training
+from s7.backend_selection import Backend as Backend
 from s7.backend_selection import backend as backend
 from s7.backend_selection import backends as backends
 from s7.block import Block as Block
@@ -25,6 +26,7 @@ from s7.encoders import EventEncoder as EventEncoder
 from s7.encoders import ImageEncoder as ImageEncoder
 from s7.encoders import LinearEncoder as LinearEncoder
 from s7.encoders import TokenEncoder as TokenEncoder
+from s7.events.formats import EventFormat as EventFormat
 from s7.files import load as load
 from s7.files import load_state as load_state
 from s7.files import save as save

@@ -1,38 +1,96 @@
-"""Which way layers are computed: `with s7.backend("native")`, `s7.backends()`.
+"""Backends: how layers are computed, and which one is used.
 
-All ways give the same numbers. What there is to choose from is listed here; recurrence.py, contractions.py and layer.py
-ask `current_backend` when they are traced.
+All backends give the same numbers. `with s7.backend("xla")` or the environment variable S7_BACKEND chooses one, and
+`s7.backends()` lists them. A backend is a subclass of `Backend`; the built-in ones are in `s7.compute`. Code that runs
+on several backends asks `current_backend` when it is traced.
 """
 
 import os
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, ClassVar
 
 import jax
+from jaxtyping import Array
 
-from s7 import native
+from s7 import native, registry
 
-# A user context is part of JAX's compilation key: changing the backend recompiles, never reuses.
+# A user context is part of JAX's compilation key: changing the backend recompiles.
 _chosen = jax.make_user_context(None)
 
-# From so many steps on a native call is worth its fixed cost, the weights laid out anew.
+# A native call packs the weights first, which pays off from this number of steps on.
 SHORTEST_NATIVE = 32
 
 
+class Backend(registry.Registered, ABC, package="s7.compute"):
+    """The base class of backends. Only `recurrence` must be written; its gradient comes with it.
+
+    A user's backend registers itself by being defined, under the class keyword `name`:
+
+        class Mine(s7.Backend, name="mine"):
+            def recurrence(self, a, v, initial, reverse): ...
+
+        with s7.backend("mine"): ...
+    """
+
+    # Whether `recurrence` defines its own gradient. Otherwise it is the recurrence run the other way.
+    has_gradient: ClassVar[bool] = False
+
+    @abstractmethod
+    def recurrence(self, a: Array, v: Array, initial: Array, reverse: bool) -> Array:
+        """x_k = a_k * x_{k-1} + v_k for every k, or x_k = a_k * x_{k+1} + v_k with `reverse`.
+
+        Args:
+            a, v: Factors and inputs, (L, P), real or complex.
+            initial: The state before the first step, (P,).
+            reverse: Whether to start from the end.
+
+        Returns:
+            The states, (L, P).
+        """
+
+    def fuses(self, transition: Any, form: Any) -> bool:
+        """Whether `layer` computes S7 layers with this transition and form."""
+        return False
+
+    def layer(self, transition, form, rates, maps, u, dt, mask, reset, state, *, reverse: bool) -> tuple[Array, Array]:
+        """The outputs (L, H) and the final state (P,) of a whole layer; called only where `fuses` says so."""
+        raise NotImplementedError
+
+    def unavailable_reason(self) -> str:
+        """Why the backend cannot be used on this machine, or an empty string if it can."""
+        return ""
+
+    def summary(self) -> str:
+        """One line about the backend."""
+        return registry.summary(type(self))
+
+
+@cache
+def _instance(kind: type[Backend]) -> Backend:
+    return kind()
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of that name."""
+    return _instance(Backend.registry.find(name))
+
+
 def backends() -> dict[str, str]:
-    """The ways to compute a layer, each with a line about it; for one that is missing here, what it lacks."""
-    if native.available():
-        kernels = f"C++ kernels, {native.instruction_set()} instructions: the fastest on a CPU"
-    else:
-        kernels = f"missing: {native.unavailable_reason()}"
-    return {
-        "native": kernels,
-        "xla": "compiled by XLA, the recurrence as a sequential loop: runs anywhere",
-        "parallel": "compiled by XLA, the recurrence as an associative scan: for accelerators",
-    }
+    """The available backends with one line about each; for one that cannot be used here, the reason."""
+    registry.load_plugins()
+    found = {Backend.registry.short_name(name): _instance(kind) for name, kind in Backend.registry.classes.items()}
+    reasons = {name: one.unavailable_reason() for name, one in sorted(found.items())}
+    return {name: f"missing: {why}" if why else found[name].summary() for name, why in reasons.items()}
 
 
 def backend(name: str) -> AbstractContextManager:
-    """Chooses how layers are computed: `with s7.backend("xla"): ...`. "auto" takes the fastest that is here."""
+    """Choose how layers are computed within a `with` block.
+
+    Args:
+        name: One of `s7.backends()`, or "auto" for the fastest that is available.
+    """
     _check(name, "s7.backend")
     return _chosen(name)
 
@@ -49,7 +107,11 @@ def current_backend(length: int) -> str:
 
 
 def _check(name: str, asked_by: str) -> None:
-    if name == "native" and not native.available():
-        raise ValueError(f"{asked_by}: no native kernels here: {native.unavailable_reason()}")
-    if name not in ("auto", "native", "xla", "parallel"):
-        raise ValueError(f"{asked_by}: no backend {name!r}; choose from auto, native, xla, parallel")
+    if name == "auto":
+        return
+    try:
+        reason = find_backend(name).unavailable_reason()
+    except ValueError:
+        raise ValueError(f"{asked_by}: no backend {name!r}; choose from auto, {', '.join(backends())}") from None
+    if reason:
+        raise ValueError(f"{asked_by}: the backend {name!r} cannot be used here: {reason}")

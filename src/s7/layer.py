@@ -131,7 +131,7 @@ class S7Layer(SequenceLayer):
             dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
         kind = self.transition, self.form, self.rates, self.maps
-        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)  # type: ignore[arg-type]
+        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)
 
     def drive(self, u: Float[Array, "L H"]) -> Drive:
         """What depends on each event alone."""

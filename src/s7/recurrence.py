@@ -10,7 +10,6 @@ gradient that reaches x_k, directly and through everything after it,
 so the gradient of the recurrence is the recurrence run the other way, and nothing is stored but x itself.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -19,55 +18,27 @@ from jax import lax
 from jaxtyping import Array, Inexact
 
 from s7.arrays import as_jax
-from s7.backend_selection import current_backend
-from s7.native.kernels import scan
-
-Evaluation = Callable[[Array, Array, Array, bool], Array]
-
-
-def _sequential(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
-    # Not lax.scan: under vmap that moves time in front of the batch, and copies every array twice to do so.
-    length = a.shape[0]
-
-    def step(k, carry):
-        x, states = carry
-        at = length - 1 - k if reverse else k
-        x = lax.dynamic_index_in_dim(a, at, 0, False) * x + lax.dynamic_index_in_dim(v, at, 0, False)
-        return x, lax.dynamic_update_index_in_dim(states, x, at, 0)
-
-    return lax.fori_loop(0, length, step, (initial, jnp.zeros_like(v)))[1]
-
-
-def _associative(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
-    def compose(earlier, later):
-        (a1, v1), (a2, v2) = earlier, later
-        return a2 * a1, a2 * v1 + v2
-
-    products, states = lax.associative_scan(compose, (a, v), reverse=reverse)
-    return states + products * initial
-
-
-_EVALUATIONS: dict[str, Evaluation] = {"xla": _sequential, "parallel": _associative}
+from s7.backend_selection import current_backend, find_backend
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def _solve(a: Array, v: Array, initial: Array, reverse: bool, evaluation: str) -> Array:
-    return _EVALUATIONS[evaluation](a, v, initial, reverse)
+def _solve(a: Array, v: Array, initial: Array, reverse: bool, backend: str) -> Array:
+    return find_backend(backend).recurrence(a, v, initial, reverse)
 
 
-def _solve_forward(a, v, initial, reverse, evaluation):
-    x = _solve(a, v, initial, reverse, evaluation)
+def _solve_forward(a, v, initial, reverse, backend):
+    x = _solve(a, v, initial, reverse, backend)
     return x, (a, x, initial)
 
 
-def _solve_backward(reverse, evaluation, saved, gradient):
+def _solve_backward(reverse, backend, saved, gradient):
     a, x, initial = saved
     none = jnp.zeros_like(initial)
     if reverse:
         a_next, x_previous, first = _shift(a, none, 1), _shift(x, initial, -1), -1
     else:
         a_next, x_previous, first = _shift(a, none, -1), _shift(x, initial, 1), 0
-    adjoint = _solve(a_next, gradient, none, not reverse, evaluation)
+    adjoint = _solve(a_next, gradient, none, not reverse, backend)
     return adjoint * x_previous, adjoint, a[first] * adjoint[first]
 
 
@@ -99,8 +70,8 @@ def recurrence(
     dtype = jnp.result_type(a, v, initial)
     a, v, initial = a.astype(dtype), v.astype(dtype), initial.astype(dtype)
     backend = current_backend(a.shape[0])
-    if backend == "native":
-        return scan(a, v, initial, reverse)
+    if find_backend(backend).has_gradient:
+        return find_backend(backend).recurrence(a, v, initial, reverse)
     return _solve(a, v, initial, reverse, backend)
 
 

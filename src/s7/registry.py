@@ -68,8 +68,15 @@ class Registry:
             return qualified_name(cls)
         return next((name for name, known in self._classes.items() if known is cls), cls.__name__)
 
+    def short_name(self, name: str) -> str:
+        """The short form of a name: the class keyword `name`, or the class name."""
+        return self._short[name]
+
     def get(self, name: str) -> type | None:
         """The class with exactly this name, or None. Plugins are imported if it is not known yet."""
+        found = self._classes.get(name)
+        if found is not None and not inspect.isabstract(found):
+            return found
         if name not in self.classes:
             load_plugins()
         return self.classes.get(name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from s7.events.formats import EventFormat
 from s7.events.recordings import MICROSECONDS, Events
 
 FIRST, LAST = b"#!AER-DAT3.1", b"#!END-HEADER"
@@ -19,6 +20,18 @@ FIRST, LAST = b"#!AER-DAT3.1", b"#!END-HEADER"
 _HEADER = struct.Struct("<hhiiiiii")
 _EVENT = np.dtype([("data", "<u4"), ("t", "<i4")])
 POLARITY = 1
+
+
+class Aedat3(EventFormat, name="aedat3"):
+    """AEDAT 3.1, recorded with jAER and cAER."""
+
+    extensions = (".aedat",)
+
+    def sniff(self, start):
+        return start.startswith(FIRST)
+
+    def read(self, path):
+        return read_aedat3(path)
 
 
 def read_aedat3(path: Path) -> Events:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from s7.events.formats import EventFormat
 from s7.events.recordings import MICROSECONDS, Events, Recordings, recordings_of
 
 SIZE = 5
@@ -24,6 +25,15 @@ WRAP_ROW, WRAP = 240, 2**13
 AT_A_TIME = 1000
 # The class is the folder's name. Hidden files, as a Mac leaves them in archives, are not meant.
 _NAME = re.compile(r"(?:^|/)(\d+)/([^/.][^/]*)\.bin$")
+
+
+class NMnistBin(EventFormat, name="nmnist-bin"):
+    """The .bin files of N-MNIST and N-Caltech101."""
+
+    extensions = (".bin",)
+
+    def read(self, path):
+        return decode_bin(path.read_bytes(), str(path))
 
 
 def decode_bin(data: bytes, where: str) -> Events:
