@@ -510,3 +510,24 @@ def test_a_row_of_channels_has_neither_y_nor_polarity():
 def test_structured_arrays_that_are_not_right_are_named(fields, message):
     with pytest.raises(ValueError, match=message):
         from_structured(np.zeros(3, fields))
+
+
+@needs_h5py
+def test_a_damaged_hdf5_file_gives_one_line_with_its_name(tmp_path):
+    path = tmp_path / "some.h5"
+    write_spikes(path, **SPIKES, speakers=[1, 2, 1], names=["zero", "fünf"])
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    messages = set()
+    for _ in range(240):
+        content = bytearray(whole)
+        for place in rng.integers(len(whole), size=rng.integers(1, 4)):
+            content[place] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            with open_spikes(path) as spikes:
+                _ = spikes.labels, spikes.speakers, spikes.names, list(spikes.parts())
+        except ValueError as error:
+            messages.add(str(error))
+    assert len(messages) > 20
+    assert all(message.startswith(f"{path}: ") and "\n" not in message for message in messages)

@@ -1,17 +1,17 @@
-"""The HDF5 files of the Spiking Heidelberg Digits and the Spiking Speech Commands, or their .gz as published.
+"""Reader of the HDF5 files of the Spiking Heidelberg Digits and the Spiking Speech Commands, or their .gz as published.
 
-    spikes/times   for each recording the seconds of its spikes, in half precision
+    spikes/times   for each recording the times of its spikes in seconds, in half precision
     spikes/units   for each recording the channel of each spike
-    labels         a whole number for each recording
-    extra/speaker  who speaks in each recording        extra/keys  the names of the classes
+    labels         the class of each recording, a whole number
+    extra/speaker  the speaker of each recording        extra/keys  the names of the classes
 
-Half precision ends at 65,504, and would round milliseconds: times are widened before anything is done with them.
+Half precision ends at 65,504 and would round milliseconds, so times are widened before they are converted.
 """
 
 import gzip
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Integer, Shaped
+from jaxtyping import Bool, Integer
 
 from s7.events.recordings import Events, Recordings
 
@@ -28,14 +28,17 @@ TIMES, UNITS, LABELS, SPEAKERS, NAMES = "spikes/times", "spikes/units", "labels"
 MILLISECONDS = 1000  # in a second
 # Recordings that are read before their events become tokens: some 16 million spikes.
 AT_A_TIME = 2048
+# Entries per byte of a file at most, since deflate compresses by no more than 1032: more would be read for hours.
+DENSEST = 1032
 
 
 @dataclass(frozen=True, eq=False)
 class SpikeFile:
-    """An open file, looked at before all of it is read."""
+    """An open file. Its arrays are read when they are asked for."""
 
     path: Path
     file: Any
+    bytes: int
 
     @property
     def labels(self) -> Integer[np.ndarray, " N"]:
@@ -44,32 +47,39 @@ class SpikeFile:
 
     @property
     def speakers(self) -> Integer[np.ndarray, " N"]:
-        """Who speaks in each recording."""
+        """The speaker of each recording."""
         return self._whole_numbers(SPEAKERS)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the classes, where the file has them."""
-        if NAMES not in self.file:
-            return ()
-        return tuple(q.decode() if isinstance(q, bytes) else str(q) for q in self._read(NAMES))
+        """The names of the classes; empty if the file has none."""
+        with _readable(self.path):
+            if NAMES not in self.file:
+                return ()
+            return tuple(q.decode() if isinstance(q, bytes) else str(q) for q in self._array(NAMES)[:])
 
     def parts(self, chosen: Bool[np.ndarray, " N"] | None = None) -> Iterator[Recordings]:
-        """The recordings, or those that a mask has chosen, some at a time."""
+        """Yields the recordings, or those that a mask chooses, some at a time."""
         labels = self.labels
         for key in (TIMES, UNITS):
-            if len(self._array(key)) != len(labels):
-                raise ValueError(f"{self.path}: {len(labels)} labels but {len(self._array(key))} recordings in {key}")
+            with _readable(self.path):
+                recordings = len(self._array(key))
+            if recordings != len(labels):
+                raise ValueError(f"{self.path}: {len(labels)} labels but {recordings} recordings in {key}")
         for start in range(0, len(labels), AT_A_TIME):
             here = slice(start, start + AT_A_TIME)
             numbers = np.arange(len(labels))[here]
             if chosen is not None:
                 numbers = numbers[chosen[here]]
             if len(numbers):
-                times, units = (list(self._read(key, here)[numbers - start]) for key in (TIMES, UNITS))
-                yield self._recordings(times, units, labels[numbers], numbers.tolist())
+                with _readable(self.path):
+                    times, units = (list(self._array(key)[here][numbers - start]) for key in (TIMES, UNITS))
+                    part = self._recordings(times, units, labels[numbers], numbers.tolist())
+                yield part
 
-    def _recordings(self, times: list, units: list, labels: Integer[np.ndarray, " n"], numbers: list[int]):
+    def _recordings(
+        self, times: list, units: list, labels: Integer[np.ndarray, " n"], numbers: list[int]
+    ) -> Recordings:
         sources = [f"{self.path}: recording {n}" for n in numbers]
         sizes = [len(q) for q in units]
         for source, size, expected in zip(sources, sizes, (len(q) for q in times), strict=True):
@@ -85,7 +95,8 @@ class SpikeFile:
         return Recordings(Events(x, none, none, t), offsets, labels, sources)
 
     def _whole_numbers(self, key: str) -> Integer[np.ndarray, " N"]:
-        values = self._read(key)
+        with _readable(self.path):
+            values = self._array(key)[:]
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(f"{self.path}: {key} must be a row of whole numbers")
         return values
@@ -93,35 +104,48 @@ class SpikeFile:
     def _array(self, key: str) -> Any:
         found = self.file.get(key)
         if not hasattr(found, "dtype"):
-            raise ValueError(f"{self.path}: has no array {key}; it has {', '.join(self._names()) or 'none'}")
+            names: list[str] = []
+            self.file.visititems(lambda name, item: names.append(name) if hasattr(item, "dtype") else None)
+            raise ValueError(f"{self.path}: has no array {key}; it has {', '.join(map(str, names)) or 'none'}")
+        if found.size > DENSEST * self.bytes:
+            raise ValueError(f"{self.path}: damaged ({key} claims {found.size:,} entries); get it again")
         return found
-
-    def _names(self) -> list[str]:
-        names: list[str] = []
-        self.file.visititems(lambda name, item: names.append(name) if hasattr(item, "dtype") else None)
-        return names
-
-    def _read(self, key: str, part: slice = slice(None)) -> Shaped[np.ndarray, " ..."]:
-        array = self._array(key)
-        try:
-            return array[part]
-        except (OSError, RuntimeError) as error:
-            raise ValueError(f"{self.path}: {key} cannot be read ({error}); get it again") from None
 
 
 @contextmanager
 def open_spikes(path: Path) -> Iterator[SpikeFile]:
-    """A file, open as long as the context lasts. One that is still compressed is unpacked into memory."""
+    """Opens a file for as long as the context lasts. A .gz file is decompressed into memory."""
     h5py = _h5py()
+    content = _decompressed(path) if path.suffix == ".gz" else path
+    size = len(content.getbuffer()) if isinstance(content, BytesIO) else path.stat().st_size
     try:
-        file = h5py.File(_unpacked(path) if path.suffix == ".gz" else path, "r")
-    except OSError as error:
-        raise ValueError(f"{path}: not a whole HDF5 file ({error}); get it again") from None
-    with file:
-        yield SpikeFile(path, file)
+        file = h5py.File(content, "r")
+    except Exception as error:
+        raise ValueError(f"{path}: not a whole HDF5 file ({_reason(error)}); get it again") from None
+    try:
+        yield SpikeFile(path, file, size)
+    finally:
+        with suppress(Exception):  # nothing was written, so nothing is lost if a damaged file cannot be closed
+            file.close()
 
 
-def _unpacked(path: Path) -> BytesIO:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turns whatever h5py raises for a damaged file into one line that names the file."""
+    try:
+        yield
+    except Exception as error:
+        # h5py raises OSError, RuntimeError, KeyError, ValueError, TypeError and more, depending on what is damaged.
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            raise
+        raise ValueError(f"{path}: damaged ({_reason(error)}); get it again") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0].strip("'\"") or type(error).__name__
+
+
+def _decompressed(path: Path) -> BytesIO:
     try:
         with gzip.open(path) as file:
             return BytesIO(file.read())
