@@ -40,7 +40,7 @@ def train() -> s7.S7Model:
     """A model of two blocks, trained for about ten seconds."""
     samples = simulate(600, 80, seed=0)
     model = s7.S7Model(
-        encoder=s7.LinearEncoder.of(samples.inputs),
+        encoder=s7.LinearEncoder.of(samples),
         head=s7.PerStep(outputs=1),
         width=16,
         state=8,
