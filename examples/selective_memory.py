@@ -9,6 +9,7 @@ and ignore the others, and time gaps, to forget with elapsed time rather than wi
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -59,6 +60,7 @@ def admitted(model: s7.S7Model, inputs: Float[np.ndarray, "L I"], gaps: Float[np
     block = model.blocks[0]
     normalise, _ = block.norm.prepare(signal.values, None, None)
     u = normalise(signal.values)
+    assert isinstance(block.layer, s7.S7Layer)
     matrices = block.layer.matrices(u, signal.dt)
     size = np.abs(np.einsum("kph,kh->kp", matrices.B, u) + matrices.b)
     marked = inputs[:, 1] > 0.5
@@ -76,7 +78,7 @@ def plot(model: s7.S7Model, out: Path) -> None:
     inputs, targets, gaps = samples.inputs, samples.targets[:, 0], samples.dt
     assert gaps is not None
     time, marked = np.cumsum(gaps), inputs[:, 1] > 0.5
-    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+    style: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
     with plt.rc_context(style | {"svg.hashsalt": "s7", "svg.fonttype": "none"}):
         figure, (events, selection, output) = plt.subplots(3, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
         for shown, colour, label in ((~marked, GREY, "event"), (marked, VERMILION, "marked event")):
