@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import s7
-from s7.baselines import ARCHITECTURES
+from s7.baselines import architectures
 from s7.config import ModelConfig
 from s7.job import Job
 from s7.presets import NAMES, preset
@@ -19,7 +19,7 @@ from s7.training.objectives import CrossEntropy
 FILES = {file.name.removesuffix(".toml"): file for file in files("s7.presets").iterdir() if file.name.endswith(".toml")}
 TABLES = {task: tomllib.loads(file.read_text(encoding="utf-8")) for task, file in FILES.items()}
 ALL = [(task, name) for task, tables in sorted(TABLES.items()) for name in tables if name in NAMES]
-PEERS = set(ARCHITECTURES) | {architecture.family for architecture in ARCHITECTURES.values()}
+PEERS = set(architectures()) | {architecture.family for architecture in architectures().values()}
 
 # The paper's table of hyperparameters: depth, H, dropout, P, J, SSM LR, WD, epochs, B; and the factor from the
 # SSM LR to the rate of all else.
@@ -60,7 +60,7 @@ def test_a_preset_can_be_built(task, name):
     build(TrainConfig, table["train"], "train")
 
 
-@pytest.mark.parametrize("model", ARCHITECTURES)
+@pytest.mark.parametrize("model", architectures())
 def test_every_model_can_be_set_up_for_every_task(model):
     for task in TASKS:
         Job(task, model=model).check()

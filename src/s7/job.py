@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from s7.baselines import ARCHITECTURES
+from s7.baselines import find_architecture
 from s7.config import ModelConfig
 from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
@@ -49,8 +49,7 @@ class Job:
 
     def __post_init__(self):
         kind = find_task(self.task)
-        if self.model not in ARCHITECTURES:
-            raise ValueError(unknown("model", self.model, ARCHITECTURES))
+        find_architecture(self.model)
         if self.protocol not in kind.protocols:
             raise ValueError(unknown("protocol", self.protocol, kind.protocols))
         for name in self.settings:
@@ -61,8 +60,8 @@ class Job:
     @property
     def tables(self) -> Table:
         """The preset's tables, what the model's architecture stands for over them, and the settings over all."""
-        architecture = ARCHITECTURES[self.model]
-        below = merge(self._preset(), {"model": architecture.model})
+        architecture = find_architecture(self.model)
+        below = merge(self._preset(), {"model": architecture.settings})
         for name in (architecture.family, self.model):
             below = _over(below, otherwise(self.task, name))
         return {name: {} for name in SECTIONS} | _over(below, self.settings)

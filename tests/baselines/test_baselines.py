@@ -1,5 +1,6 @@
 """What every model of the catalogue promises, whatever its layer: the invariants of S7 hold for its peers."""
 
+import importlib
 from functools import cache
 
 import equinox as eqx
@@ -9,19 +10,21 @@ import numpy as np
 import pytest
 
 import s7
-from s7.baselines import ARCHITECTURES, LAYERS
+from s7.baselines import Architecture, architectures, find_architecture
 from s7.block import Block, BlockConfig
 from s7.encoders import LinearEncoder
 from s7.heads import Mean
 from s7.job import Job, _model_config
 from s7.model import S7Model
+from s7.sequence_layer import LayerKind
 from s7.settings import merge
 from s7.signal import Signal
+from s7.training.groups import parameter_groups
 
 WIDTH, STATE, LENGTH, CUT = 8, 3, 13, 6
 SHAPE = {"width": WIDTH, "state": STATE, "stages": [{"depth": 1, "stride": 4}, {"depth": 1}]}
 GIVEN = {"encoder": LinearEncoder(2), "head": Mean(3)}
-KINDS = {kind.__name__: kind for kind in LAYERS}
+KINDS = {kind.__name__: kind for kind in LayerKind.registry.builtin.values()}
 # One of each way to keep a state; the other cells have the same driver.
 MODELS = ["s5", "s4d", "mamba", "lstm", "phased-lstm", "transformer", "bi-rnn", "bi-s5"]
 ENDLESS = ("Transformer",)
@@ -98,7 +101,7 @@ def model_of(name: str, **changes) -> S7Model:
     """A small model that pools; bi-s5 is in no catalogue."""
     if name == "bi-s5":
         name, changes = "s5", {"bidirectional": True}
-    table = merge(SHAPE, ARCHITECTURES[name].model) | changes
+    table = merge(SHAPE, find_architecture(name).settings) | changes
     return shaken(S7Model(_model_config(table, GIVEN), key=jax.random.key(0)))
 
 
@@ -134,7 +137,7 @@ def test_what_cannot_stream_says_so(name):
         model_of(name).init_state()
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", architectures())
 def test_saved_and_loaded_is_the_same(name, tmp_path):
     model = model_of(name)
     found = s7.load(s7.save(model, tmp_path / "model.safetensors"))
@@ -151,7 +154,9 @@ def test_gaps_can_be_ignored():
 
 
 def test_which_models_know_of_time():
-    found = {name for name, kind in ARCHITECTURES.items() if _model_config(merge(SHAPE, kind.model), GIVEN).reads_gaps}
+    found = {
+        name for name, kind in architectures().items() if _model_config(merge(SHAPE, kind.settings), GIVEN).reads_gaps
+    }
     state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "transformer"}
     decaying = {
         "rnn-decay",
@@ -169,7 +174,43 @@ def test_which_models_know_of_time():
 
 
 def test_every_layer_is_in_the_catalogue():
-    assert {table.model["layer"]["kind"] for table in ARCHITECTURES.values() if "layer" in table.model} == set(KINDS)
+    named = {kind.settings["layer"]["kind"] for kind in architectures().values() if "layer" in kind.settings}
+    assert named == set(KINDS)
+
+
+USERS_MODULE = """
+from dataclasses import dataclass
+from jax.nn import tanh
+from s7.baselines.architecture import Architecture, bare
+from s7.baselines.cell import Cell
+
+@dataclass(frozen=True)
+class Leaky(Cell):
+    groups = {"U": "ssm"}
+    leak: float = 0.5
+
+    def advance(self, parameters, drive, state, dt):
+        return (self.leak * state[0] + tanh(drive + parameters["U"] @ state[0]),)
+
+class LeakyModel(Architecture, name="leaky"):
+    'A leaky integrator.'
+
+    settings = bare(Leaky)
+"""
+
+
+def test_a_baseline_is_one_file_of_a_users_package(tmp_path, monkeypatch):
+    (tmp_path / "users_baseline.py").write_text(USERS_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    for registry in (Architecture.registry, LayerKind.registry):
+        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    importlib.import_module("users_baseline")
+    assert list(architectures())[-1] == "users_baseline:LeakyModel"
+    assert Job("walker2d", model="leaky").tables["model"]["layer"] == {"kind": "users_baseline:Leaky"}
+    model = model_of("leaky")
+    assert "ssm" in parameter_groups(model).values()
+    found = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(*(q(*events(2)) for q in (model, found)))
 
 
 def test_an_unknown_model_lists_the_near_ones():

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.lstm import Lstm
 from s7.initialization import draw, split
 
@@ -30,3 +31,11 @@ class AugmentedLstm(Lstm):
     def advance(self, parameters, drive, state, dt):
         """One step."""
         return super().advance(parameters, drive + parameters["v"] * dt, state, dt)
+
+
+class AugmentedLstmModel(Architecture, name="augmented-lstm"):
+    """LSTM with the time gap as an additional input."""
+
+    source = "Lechner & Hasani 2020"
+    family = "cells"
+    settings = bare(AugmentedLstm)

@@ -11,6 +11,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax.nn import sigmoid, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant, draw
 
@@ -47,3 +48,11 @@ class Cfc(Cell):
         f, s, soon, late = jnp.split(parameters["V"] @ q + parameters["c"], 4)
         gate = sigmoid(s - f * dt)
         return (gate * tanh(soon) + (1 - gate) * tanh(late),)
+
+
+class CfcModel(Architecture, name="cfc"):
+    """Closed-form continuous-time network."""
+
+    source = "Hasani et al. 2022"
+    family = "cells"
+    settings = bare(Cfc)

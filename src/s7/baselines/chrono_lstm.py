@@ -9,6 +9,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.baselines.lstm import gated
 from s7.initialization import constant, split
@@ -44,3 +45,11 @@ class ChronoLstm(Cell):
         """One step."""
         h, c = state
         return gated(drive + parameters["U"] @ h, c)
+
+
+class ChronoLstmModel(Architecture, name="chrono-lstm"):
+    """LSTM with gate biases initialized to a range of time scales."""
+
+    source = "Tallec & Ollivier 2018"
+    family = "cells"
+    settings = bare(ChronoLstm)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jax.nn import tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell, affine
 from s7.initialization import constant
 
@@ -46,3 +47,11 @@ class CoRnn(Cell):
         force = tanh(drive + parameters["U"] @ y + parameters["Z"] @ z)
         z = z + self.step * (force - self.gamma * y - self.epsilon * z)
         return y + self.step * z, z
+
+
+class CoRnnModel(Architecture, name="cornn"):
+    """Coupled damped oscillators."""
+
+    source = "Rusch & Mishra 2021"
+    family = "cells"
+    settings = bare(CoRnn)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import softmax, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant
 
@@ -67,3 +68,11 @@ class CtGru(Cell):
 def _weights(log_tau: jax.Array, scales: jax.Array) -> jax.Array:
     """For each unit, how near each of the scales is to its own."""
     return softmax(-((log_tau[:, None] - jnp.log(scales)) ** 2), axis=1)
+
+
+class CtGruModel(Architecture, name="ct-gru"):
+    """GRU with memory traces at several time scales."""
+
+    source = "Mozer et al. 2017"
+    family = "cells"
+    settings = bare(CtGru)

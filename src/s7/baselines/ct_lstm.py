@@ -9,6 +9,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax.nn import sigmoid, softplus, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant
 
@@ -41,3 +42,11 @@ class CtLstm(Cell):
         c = sigmoid(f) * c + sigmoid(i) * g
         target = sigmoid(target_f) * target + sigmoid(target_i) * g
         return o * tanh(c), c, target, softplus(d), o
+
+
+class CtLstmModel(Architecture, name="ct-lstm"):
+    """LSTM whose memory cell decays to a target between events."""
+
+    source = "Mei & Eisner 2017"
+    family = "cells"
+    settings = bare(CtLstm)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.nn import tanh
 from jaxtyping import Array
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant
 
@@ -53,3 +54,11 @@ def relaxed(h: Array, goal: Callable[[Array], Array], dt: Array, unfolds: int) -
     for _ in range(unfolds):
         h = h + share * (goal(h) - h)
     return h
+
+
+class CtRnnModel(Architecture, name="ct-rnn"):
+    """Continuous-time recurrent network."""
+
+    source = "Funahashi & Nakamura 1993"
+    family = "cells"
+    settings = bare(CtRnn)

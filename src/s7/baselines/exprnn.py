@@ -12,6 +12,7 @@ import numpy as np
 from jax.nn import relu
 from jax.scipy.linalg import expm
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.contractions import linear
 from s7.initialization import constant, draw
@@ -48,3 +49,11 @@ class ExpRnn(Cell):
         (h,) = state
         x = drive + parameters["U"] @ h
         return (jnp.sign(x) * relu(jnp.abs(x) + parameters["b"]),)
+
+
+class ExpRnnModel(Architecture, name="exprnn"):
+    """Recurrent network with an orthogonal recurrent matrix."""
+
+    source = "Lezcano-Casado & Martínez-Rubio 2019"
+    family = "cells"
+    settings = bare(ExpRnn)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jax.nn import sigmoid, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.contractions import linear
 from s7.initialization import constant
@@ -35,3 +36,11 @@ class FastGrnn(Cell):
         gate, candidate = parameters["b"].reshape(2, -1) + (drive + parameters["U"] @ h)
         z = sigmoid(gate)
         return (z * h + (sigmoid(parameters["zeta"]) * (1 - z) + sigmoid(parameters["nu"])) * tanh(candidate),)
+
+
+class FastGrnnModel(Architecture, name="fastgrnn"):
+    """Gated network whose gate shares the weights of the state update."""
+
+    source = "Kusupati et al. 2018"
+    family = "cells"
+    settings = bare(FastGrnn)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.nn import sigmoid, tanh
 from jaxtyping import Array
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 
 
@@ -35,3 +36,11 @@ def gate_and_candidate(drive: Array, U: Array, h: Array) -> tuple[Array, Array]:
     gates = 2 * h.size
     z, r = jnp.split(sigmoid(drive[:gates] + U[:gates] @ h), 2)
     return z, tanh(drive[gates:] + U[gates:] @ (r * h))
+
+
+class GruModel(Architecture, name="gru"):
+    """Gated recurrent unit."""
+
+    source = "Cho et al. 2014"
+    family = "cells"
+    settings = bare(Gru)

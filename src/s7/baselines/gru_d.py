@@ -10,6 +10,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax.nn import relu
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.gru import Gru
 from s7.initialization import constant, draw, split
 
@@ -38,3 +39,11 @@ class GruD(Gru):
         (h,) = state
         gamma = jnp.exp(-relu(parameters["w_gamma"] * dt + parameters["b_gamma"]))
         return super().advance(parameters, drive, (h * gamma,), dt)
+
+
+class GruDModel(Architecture, name="gru-d"):
+    """GRU whose state decays between events."""
+
+    source = "Che et al. 2018"
+    family = "cells"
+    settings = bare(GruD)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell, affine
 from s7.baselines.gru import gate_and_candidate
 from s7.initialization import constant
@@ -49,3 +50,11 @@ class GruOde(Cell):
             h = h - jnp.expm1((z - 1) * dt / self.unfolds) * (g - h)
         z, g = gate_and_candidate(drive, parameters["U"], h)
         return (z * h + (1 - z) * g,)
+
+
+class GruOdeModel(Architecture, name="gru-ode"):
+    """Continuous-time GRU."""
+
+    source = "De Brouwer et al. 2019"
+    family = "cells"
+    settings = bare(GruOde)

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.nn import relu
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant, draw
 
@@ -38,3 +39,11 @@ class IndRnn(Cell):
         """One step."""
         (h,) = state
         return (relu(drive + parameters["w"] * h),)
+
+
+class IndRnnModel(Architecture, name="indrnn"):
+    """Recurrent network with diagonal recurrent weights."""
+
+    source = "Li et al. 2018"
+    family = "cells"
+    settings = bare(IndRnn)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax.nn import sigmoid, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell, affine
 from s7.initialization import constant
 
@@ -48,3 +49,11 @@ class Lem(Cell):
         pace = self.step * sigmoid(r)
         y = (1 - pace) * y + pace * tanh(drive[3 * y.size :] + parameters["Z"] @ z)
         return y, z
+
+
+class LemModel(Architecture, name="lem"):
+    """Long expressive memory: two states with adaptive time scales."""
+
+    source = "Rusch et al. 2022"
+    family = "cells"
+    settings = bare(Lem)

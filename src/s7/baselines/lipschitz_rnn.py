@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant, draw
 
@@ -57,3 +58,11 @@ class LipschitzRnn(Cell):
         """One step."""
         (h,) = state
         return (h + self.step * (parameters["A"] @ h + tanh(parameters["U"] @ h + drive)),)
+
+
+class LipschitzRnnModel(Architecture, name="lipschitz-rnn"):
+    """Recurrent network with a bounded Lipschitz constant."""
+
+    source = "Erichson et al. 2021"
+    family = "cells"
+    settings = bare(LipschitzRnn)

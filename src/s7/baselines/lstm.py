@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import sigmoid, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant
 
@@ -44,3 +45,11 @@ def gated(gates: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
     i, f, g, o = jnp.split(gates, 4)
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
+
+
+class LstmModel(Architecture, name="lstm"):
+    """Long short-term memory."""
+
+    source = "Hochreiter & Schmidhuber 1997"
+    family = "cells"
+    settings = bare(Lstm)

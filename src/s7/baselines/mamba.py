@@ -16,6 +16,7 @@ from jax import lax
 from jax.nn import silu, softplus
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
+from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
@@ -205,3 +206,11 @@ def _scan_chunk(
     h = recurrence(a, v, initial)
     at_ends = h[stride - 1 :: stride].reshape(-1, *A.shape)
     return h[-1], jnp.einsum("kne,kn->ke", at_ends, C)
+
+
+class MambaModel(Architecture, name="mamba"):
+    """S6: selective state space with an input-dependent step size per channel."""
+
+    source = "Gu & Dao 2023"
+    family = "state-space"
+    settings = layered(Mamba, state=16, gate=False)  # the mixer has its own gate

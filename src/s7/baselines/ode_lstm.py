@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from jax.nn import tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.ct_rnn import relaxed
 from s7.baselines.lstm import Lstm
 from s7.initialization import constant, draw, split
@@ -44,3 +45,11 @@ class OdeLstm(Lstm):
         h, c = super().advance(parameters, drive, state, dt)
         held = parameters["B"] @ h + parameters["a"]
         return relaxed(h, lambda x: tanh(parameters["A"] @ x + held), dt, self.unfolds), c
+
+
+class OdeLstmModel(Architecture, name="ode-lstm"):
+    """LSTM whose output state follows an ODE between events."""
+
+    source = "Lechner & Hasani 2020"
+    family = "cells"
+    settings = bare(OdeLstm)

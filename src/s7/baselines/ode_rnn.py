@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from jax.nn import tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell, affine
 from s7.baselines.gru import gate_and_candidate
 from s7.initialization import constant
@@ -46,3 +47,11 @@ class OdeRnn(Cell):
             h = h + dt / self.unfolds * (G @ tanh(F @ h + f) + g)
         z, candidate = gate_and_candidate(drive, parameters["U"], h)
         return (z * h + (1 - z) * candidate,)
+
+
+class OdeRnnModel(Architecture, name="ode-rnn"):
+    """Recurrent network whose state follows an ODE between events."""
+
+    source = "Rubanova et al. 2019"
+    family = "cells"
+    settings = bare(OdeRnn)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import sigmoid
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.lstm import Lstm
 from s7.initialization import constant, split
 
@@ -72,3 +73,11 @@ class PhasedLstm(Lstm):
 
 def _fraction(q: jax.Array) -> jax.Array:
     return q - jnp.floor(q)
+
+
+class PhasedLstmModel(Architecture, name="phased-lstm"):
+    """LSTM with periodic time gates."""
+
+    source = "Neil et al. 2016"
+    family = "cells"
+    settings = bare(PhasedLstm)

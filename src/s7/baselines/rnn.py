@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jax.nn import tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 
 
@@ -18,3 +19,11 @@ class Rnn(Cell):
         """One step."""
         (h,) = state
         return (tanh(drive + parameters["U"] @ h),)
+
+
+class BiRnnModel(Architecture, name="bi-rnn"):
+    """Bidirectional recurrent network."""
+
+    source = "Schuster & Paliwal 1997"
+    family = "cells"
+    settings = bare(Rnn, bidirectional=True)

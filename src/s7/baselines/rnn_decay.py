@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.rnn import Rnn
 from s7.initialization import constant
 
@@ -38,3 +39,11 @@ class RnnDecay(Rnn):
         """Decay, then one step."""
         (h,) = state
         return super().advance(parameters, drive, (h * jnp.exp(-jnp.exp(parameters["log_r"]) * dt),), dt)
+
+
+class RnnDecayModel(Architecture, name="rnn-decay"):
+    """Recurrent network whose state decays between events."""
+
+    source = "Rubanova et al. 2019"
+    family = "cells"
+    settings = bare(RnnDecay)

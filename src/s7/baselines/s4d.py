@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Complex, DTypeLike, Float, PRNGKeyArray
 
+from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
 from s7.initialization import Parameters, draw, split
 from s7.recurrence import recurrence
@@ -133,3 +134,11 @@ class S4dLayer(SequenceLayer):
         A = lax.complex(-decay, parameters["omega"])
         change = jnp.expm1(A * jnp.exp(parameters["log_step"])[:, None] * dt[:, None, None])
         return change + 1, change / A
+
+
+class S4dModel(Architecture, name="s4d"):
+    """One diagonal state space per channel."""
+
+    source = "Gu et al. 2022"
+    family = "state-space"
+    settings = layered(S4d, state=16)

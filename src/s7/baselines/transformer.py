@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
+from s7.baselines.architecture import Architecture, layered
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw
 from s7.norm import LayerNorm
@@ -140,3 +141,11 @@ def rotated(q: Float[Array, "L N d"], time: Float[Array, " L"], base: float) -> 
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     x, y, rest = q[..., :half], q[..., half : 2 * half], q[..., 2 * half :]
     return jnp.concatenate([x * cos - y * sin, x * sin + y * cos, rest], -1)
+
+
+class TransformerModel(Architecture, name="transformer"):
+    """Causal self-attention, for reference."""
+
+    source = "Vaswani et al. 2017"
+    family = "transformer"
+    settings = layered(Transformer, gate=False)

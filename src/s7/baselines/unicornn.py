@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import sigmoid, tanh
 
+from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant, draw
 
@@ -49,3 +50,11 @@ class UniCornn(Cell):
         step = self.step * sigmoid(parameters["c"])
         z = z - step * (tanh(parameters["w"] * y + drive) + self.alpha * y)
         return y + step * z, z
+
+
+class UniCornnModel(Architecture, name="unicornn"):
+    """Independent undamped oscillators."""
+
+    source = "Rusch & Mishra 2021"
+    family = "cells"
+    settings = bare(UniCornn)

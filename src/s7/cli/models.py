@@ -10,12 +10,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print one line per architecture."""
-    from s7.baselines import ARCHITECTURES
+    from s7.baselines import architectures
+    from s7.registry import summary
 
+    known = architectures()
     if options.json:
-        for name, model in ARCHITECTURES.items():
-            print(json.dumps({"model": name, "summary": model.summary, "source": model.source, "set": model.model}))
+        for name, model in known.items():
+            about = {"model": name, "summary": summary(model), "source": model.source, "set": model.settings}
+            print(json.dumps(about))
         return
-    width = max(map(len, ARCHITECTURES))
-    for name, model in ARCHITECTURES.items():
-        print(f"{name:<{width}}  {model.summary} ({model.source})")
+    width = max(map(len, known))
+    for name, model in known.items():
+        print(f"{name:<{width}}  {summary(model)} ({model.source})")
