@@ -135,7 +135,7 @@ class Job:
         model = settings["model"].pop("kind", "s7")
         if "train" not in config:  # interrupted before its settings were resolved
             settings = merge(settings, from_assignments(config.get("set", [])))
-        if "minutes" in config:  # the steps were measured
+        elif "minutes" in config:  # the steps were measured
             settings["train"].pop("steps", None)
         names = ("task", "preset", "protocol", "seed", "test", "variant", "minutes")
         return cls(model=model, settings=settings, **{name: config[name] for name in names if name in config})
