@@ -24,6 +24,8 @@ class Stage:
         for name in ("depth", "stride"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Stage: {name}={getattr(self, name)} must be at least 1")
+        if self.width is not None and self.width < 1:
+            raise ValueError(f"Stage: width={self.width} must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,9 @@ class ModelConfig(BlockConfig):
 
     def __post_init__(self):
         super().__post_init__()
+        for name in ("width", "state"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if not self.stages:
             raise ValueError("stages is empty; a model has at least one")
         if self.dtype not in ("float32", "float64"):

@@ -131,3 +131,16 @@ def test_a_request_that_cannot_run_leaves_nothing(data, tmp_path, capsys, argume
     assert message in error
     assert error.count("\n") == 1
     assert not folder.parent.exists()
+
+
+def test_a_wrong_number_of_threads_is_named(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("S7_THREADS", "abc")
+    status, _, err = run("train", "walker2d", "--data", data, "--out", tmp_path / "run", "--set", *SMALL)
+    assert status == 2
+    assert err == "s7 train: S7_THREADS='abc': expected a whole number of at least 1\n"
+
+
+def test_eval_says_how_to_evaluate_a_run_on_arrays(tmp_path, capsys):
+    (tmp_path / "config.toml").write_text("format = 2\nseed = 0\n")
+    assert main(["eval", str(tmp_path)]) == 2
+    assert f"s7.evaluate(s7.load('{tmp_path}'), (inputs, targets))" in capsys.readouterr().err

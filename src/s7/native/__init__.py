@@ -5,6 +5,7 @@ Python or JAX except for ffi.cc, a thin layer over the rest.
 """
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,9 @@ CALLS = ("layer", "scan", "quadratic", "bilinear")
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
     """The library, or None and why there is none."""
+    threads = os.environ.get("S7_THREADS")
+    if threads is not None and not (threads.isdecimal() and int(threads) > 0):
+        raise ValueError(f"S7_THREADS={threads!r}: expected a whole number of at least 1")
     path = _FOLDER / "libs7.so"
     if not path.exists():
         note = _FOLDER / "not-built.txt"
