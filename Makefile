@@ -25,9 +25,11 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # The native kernels against plain loops, under the sanitizers. It needs g++ and nothing else.
-sanitize: build/sanitize/thread/kernels_test build/sanitize/address/kernels_test
+sanitize: $(foreach kind,thread address,$(foreach test,kernels_test stream_test,build/sanitize/$(kind)/$(test)))
 	build/sanitize/thread/kernels_test threads
+	build/sanitize/thread/stream_test threads
 	build/sanitize/address/kernels_test
+	build/sanitize/address/stream_test
 
 NATIVE := src/s7/native
 SANITIZED := -std=c++17 -O1 -g -fno-sanitize-recover=all -ftrivial-auto-var-init=pattern -Wall -Wextra -Wno-psabi -pthread
@@ -45,6 +47,15 @@ build/sanitize/%.o: $(NATIVE)/kernels.cc $(wildcard $(NATIVE)/*.h)
 
 build/sanitize/address/kernels_test build/sanitize/thread/kernels_test: build/sanitize/%/kernels_test: \
 		tests/native/kernels_test.cc $(NATIVE)/dispatch.cc $(foreach set,$(SETS),build/sanitize/%/$(set).o) $(wildcard $(NATIVE)/*.h)
+	$(CXX) $(SANITIZED) $(SANITIZED_$*) -I$(NATIVE) $(filter-out %.h,$^) -o $@
+
+build/sanitize/%.stream.o: $(NATIVE)/stream_engine.cc $(wildcard $(NATIVE)/*.h)
+	@mkdir -p $(@D)
+	$(CXX) $(SANITIZED) $(SANITIZED_$(*D)) -DS7_ISA=$(*F) $(SET_$(*F)) -c $< -o $@
+
+build/sanitize/address/stream_test build/sanitize/thread/stream_test: build/sanitize/%/stream_test: \
+		tests/native/stream_test.cc $(NATIVE)/stream.cc $(NATIVE)/stream_program.cc $(NATIVE)/dispatch.cc \
+		$(foreach set,$(SETS),build/sanitize/%/$(set).o build/sanitize/%/$(set).stream.o) $(wildcard $(NATIVE)/*.h)
 	$(CXX) $(SANITIZED) $(SANITIZED_$*) -I$(NATIVE) $(filter-out %.h,$^) -o $@
 
 bench: setup
