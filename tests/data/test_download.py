@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from s7.data import download as module
-from s7.data.download import Download, FetchError, Patience, Progress, amount, check, fetch
+from s7.data import transfer
+from s7.data.download import Download, FetchError, Progress, RetryPolicy, amount, check, fetch
 from s7.tasks import TASKS
 
 BODY = bytes(range(256)) * 40
 MD5 = f"md5:{hashlib.md5(BODY).hexdigest()}"
 SHA = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
-QUICK = Patience(silence=20.0, waits=(0.0, 0.0, 0.0))
+QUICK = RetryPolicy(silence=20.0, waits=(0.0, 0.0, 0.0))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -100,9 +100,9 @@ def whole(body=BODY, cut=None, ranges=True, **headers):
     return answer
 
 
-def get(server, folder, patience=QUICK, say=lambda text: None, watch=lambda at: None, **about):
+def get(server, folder, retries=QUICK, say=lambda text: None, watch=lambda at: None, **about):
     download = Download(server.url, "set/file.bin", **about)
-    return fetch(download, folder, watch, say, patience)
+    return fetch(download, folder, watch, say, retries)
 
 
 def refusal(server, folder, **about):
@@ -125,14 +125,14 @@ def files(folder):
 
 def test_a_file_comes_whole_once(server, tmp_path):
     seen = []
-    held = get(server, tmp_path, digest=MD5, bytes=len(BODY), watch=seen.append)
-    assert held == (tmp_path / "set" / "file.bin", len(BODY), MD5, "published")
-    assert held.path.read_bytes() == BODY
+    verified = get(server, tmp_path, digest=MD5, bytes=len(BODY), watch=seen.append)
+    assert verified == (tmp_path / "set" / "file.bin", len(BODY), MD5, "published")
+    assert verified.path.read_bytes() == BODY
     assert files(tmp_path) == ["file.bin"]
     assert [at.done for at in seen] == sorted(at.done for at in seen)
     assert (seen[-1].done, seen[-1].total) == (len(BODY), len(BODY))
     assert server.asked[0].headers["User-Agent"].startswith("s7/")
-    assert get(server, tmp_path, digest=MD5) == held
+    assert get(server, tmp_path, digest=MD5) == verified
     assert len(server.asked) == 1
 
 
@@ -160,8 +160,8 @@ def test_amounts_are_for_people():
 def test_after_a_break_the_rest_is_asked_for(server, tmp_path, headers):
     server.script = [whole(cut=3000, **headers), whole(**headers)]
     said = []
-    held = get(server, tmp_path, say=said.append)
-    assert held.path.read_bytes() == BODY
+    verified = get(server, tmp_path, say=said.append)
+    assert verified.path.read_bytes() == BODY
     assert server.asked[1].headers["Range"] == "bytes=3000-"
     assert server.asked[1].headers["If-Range"] == next(iter(headers.values()))
     assert len(said) == 1
@@ -170,8 +170,8 @@ def test_after_a_break_the_rest_is_asked_for(server, tmp_path, headers):
 
 def test_what_came_before_the_program_ended_is_kept(server, tmp_path):
     server.script = [whole(cut=3000, ETag='"v1"')]
-    line = refusal(server, tmp_path, patience=Patience(1, ()))
-    assert "3.0 kB are kept, the same command goes on from there" in line
+    line = refusal(server, tmp_path, retries=RetryPolicy(1, ()))
+    assert "3.0 kB were kept; run it again to continue" in line
     assert files(tmp_path) == ["file.bin.part", "file.bin.part.json"]
     server.script = [whole(ETag='"v1"')]
     assert get(server, tmp_path).path.read_bytes() == BODY
@@ -184,8 +184,8 @@ def test_a_program_that_ended_before_the_file_was_named_has_nothing_to_ask(serve
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "replace", stop)
-        patch.setattr(module, "write_atomically", lambda path, data: path.write_bytes(data))
+        patch.setattr(transfer.os, "replace", stop)
+        patch.setattr(transfer, "write_atomically", lambda path, data: path.write_bytes(data))
         with pytest.raises(KeyboardInterrupt):
             get(server, tmp_path)
     assert get(server, tmp_path).path.read_bytes() == BODY
@@ -272,19 +272,19 @@ def test_however_it_breaks_the_file_is_the_same(running, tmp_path_factory, cuts,
     running.script = [whole(cut=cut, ranges=ranges, **headers) for cut in cuts] + [whole(ranges=ranges, **headers)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
-        held = get(running, tmp_path_factory.mktemp("cut"), digest=MD5 if known else None)
-    assert held.path.read_bytes() == BODY
+        verified = get(running, tmp_path_factory.mktemp("cut"), digest=MD5 if known else None)
+    assert verified.path.read_bytes() == BODY
 
 
 def test_tries_that_bring_much_are_not_counted(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WORTHWHILE", 1000)
+    monkeypatch.setattr(transfer, "WORTHWHILE", 1000)
     server.script = [whole(cut=1000, ETag='"v1"')]
     assert get(server, tmp_path).path.read_bytes() == BODY
     assert len(server.asked) == 11
     server.asked.clear()
     # The same first bytes again and again are no progress, however many they are.
     server.script = [*(whole(cut=cut, ranges=False) for cut in (2000, 500) * 10), whole()]
-    assert "500 of 10,240 bytes (4 tries)" in refusal(server, tmp_path / "b")
+    assert "500 of 10,240 bytes (4 attempts)" in refusal(server, tmp_path / "b")
 
 
 def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
@@ -294,15 +294,15 @@ def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
     assert len(waited) == 3
     server.asked.clear()
     server.script = [reply(503)]
-    assert "answered 503 Service Unavailable (4 tries)" in refusal(server, tmp_path / "b")
+    assert "answered 503 Service Unavailable (4 attempts)" in refusal(server, tmp_path / "b")
     assert len(server.asked) == 4
 
 
 def test_waits_grow(server, tmp_path, monkeypatch):
     slept = []
-    monkeypatch.setattr(module.time, "sleep", slept.append)
+    monkeypatch.setattr(transfer.time, "sleep", slept.append)
     server.script = [reply(503)]
-    refusal(server, tmp_path, patience=module.PATIENT)
+    refusal(server, tmp_path, retries=transfer.DEFAULT_RETRIES)
     assert slept == sorted(slept)
     assert len(slept) == 5
 
@@ -315,8 +315,8 @@ def test_a_silent_server_is_given_up(server, tmp_path):
 
     server.script = [stall, whole(ETag='"v1"')]
     said = []
-    held = get(server, tmp_path, patience=Patience(0.2, (0.0,) * 5), say=said.append)
-    assert held.path.read_bytes() == BODY
+    verified = get(server, tmp_path, retries=RetryPolicy(0.2, (0.0,) * 5), say=said.append)
+    assert verified.path.read_bytes() == BODY
     assert "was silent for 0.2 s" in said[0]
     # What came before the silence is not lost.
     assert server.asked[1].headers["Range"] == "bytes=3000-"
@@ -327,8 +327,8 @@ def test_a_server_that_hangs_up_or_is_not_there(server, tmp_path):
     assert "the connection failed" in refusal(server, tmp_path)
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as gone:
         url = f"http://127.0.0.1:{gone.server_port}/"
-    with pytest.raises(FetchError, match=r"the connection failed \(Connection refused\) \(4 tries\)"):
-        fetch(Download(url, "a"), tmp_path, patience=QUICK)
+    with pytest.raises(FetchError, match=r"the connection failed \(Connection refused\) \(4 attempts\)"):
+        fetch(Download(url, "a"), tmp_path, retries=QUICK)
 
 
 # What must not be taken for the file.
@@ -338,7 +338,7 @@ def test_wrong_bytes_are_removed_and_both_checksums_named(server, tmp_path):
     server.script = [whole(BODY[::-1])]
     line = refusal(server, tmp_path, digest=MD5)
     got = f"md5:{hashlib.md5(BODY[::-1]).hexdigest()}"
-    assert f"{server.url}: its checksum is {got}, expected {MD5} (published); what came was removed" in line
+    assert f"{server.url}: its checksum is {got}, expected {MD5} (published); the file was removed" in line
     assert files(tmp_path) == []
 
 
@@ -419,8 +419,8 @@ def test_redirects_in_a_circle_or_off_the_web_are_refused(server, tmp_path):
 def test_a_proxy_of_the_environment_is_used(server, tmp_path, monkeypatch):
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("http_proxy", server.url.removesuffix("file.bin"))
-    held = fetch(Download("http://data.example.org/a.bin", "a.bin"), tmp_path, patience=QUICK)
-    assert held.path.read_bytes() == BODY
+    verified = fetch(Download("http://data.example.org/a.bin", "a.bin"), tmp_path, retries=QUICK)
+    assert verified.path.read_bytes() == BODY
     assert [one.path for one in server.asked] == ["http://data.example.org/a.bin"]
 
 
@@ -440,30 +440,30 @@ def test_a_file_that_is_here_and_wrong_is_never_overwritten(server, tmp_path):
 
 
 def test_an_unpublished_checksum_is_remembered(server, tmp_path):
-    held = get(server, tmp_path)
-    assert (held.digest, held.against) == (SHA, None)
+    verified = get(server, tmp_path)
+    assert (verified.digest, verified.against) == (SHA, None)
     beside = tmp_path / "set" / "file.bin.sha256"
     assert beside.read_text() == f"{SHA.partition(':')[2]}  file.bin\n"
     download = Download(server.url, "set/file.bin")
-    assert check(download, held.path) == get(server, tmp_path) == held._replace(against="first fetch")
-    held.path.write_bytes(BODY[::-1])
+    assert check(download, verified.path) == get(server, tmp_path) == verified._replace(against="first fetch")
+    verified.path.write_bytes(BODY[::-1])
     with pytest.raises(ValueError, match=f"expected {SHA} .that of the first fetch; to trust this one remove {beside}"):
-        check(download, held.path)
+        check(download, verified.path)
     # The server's file changed since.
-    held.path.unlink()
+    verified.path.unlink()
     server.script = [whole(BODY[::-1])]
     assert f"expected {SHA} (that of the first fetch; to trust this one remove {beside})" in refusal(server, tmp_path)
     beside.unlink()
     assert get(server, tmp_path).path.read_bytes() == BODY[::-1]
     beside.write_text("what?")
     with pytest.raises(ValueError, match=f"{beside} does not hold a SHA-256"):
-        check(download, held.path)
+        check(download, verified.path)
 
 
 def test_a_disk_without_room_is_said_before_anything_is_asked(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
+    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
     line = refusal(server, tmp_path, bytes=len(BODY))
-    assert line.startswith(f"{tmp_path / 'set'}: 10.2 kB are needed and 5.0 kB are free; make room")
+    assert line.startswith(f"{tmp_path / 'set'}: 10.2 kB are needed and 5.0 kB are free; free some")
     assert not server.asked
     # Of an unknown size, as soon as the server has said it.
     assert "10.2 kB are needed" in refusal(server, tmp_path)
@@ -482,11 +482,11 @@ def test_a_disk_that_fills_up_keeps_what_came(server, tmp_path, monkeypatch):
         return file
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "BLOCK", 1000)
+        patch.setattr(transfer, "BLOCK", 1000)
         patch.setattr(Path, "open", small)
         server.script = [whole(ETag='"v1"')]
         line = refusal(server, tmp_path)
-    assert line.startswith(f"{tmp_path / 'set'}: the disk is full; make room, and the same command goes on")
+    assert line.startswith(f"{tmp_path / 'set'}: the disk is full; free some space and run it again")
     assert len(server.asked) == 1
     size = (tmp_path / "set" / "file.bin.part").stat().st_size
     assert 3000 < size < len(BODY)
@@ -516,7 +516,7 @@ def test_two_at_once_do_not_spoil_each_others_part(server, tmp_path):
     (tmp_path / "set").mkdir()
     with (tmp_path / "set" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another process is fetching into it" in refusal(server, tmp_path)
+        assert "another process is downloading into it" in refusal(server, tmp_path)
     assert get(server, tmp_path).path.read_bytes() == BODY
 
 
@@ -526,13 +526,13 @@ def test_an_archive_is_unpacked_and_another_one_again(server, tmp_path):
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("in/a.txt", text)
         server.script = [whole(packed.getvalue())]
-        held = get(server, tmp_path, unpack=("*.txt",))
+        verified = get(server, tmp_path, unpack=("*.txt",))
         assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == text
         # What is unpacked may be changed; it is not unpacked again.
         (tmp_path / "set" / "in" / "a.txt").write_bytes(b"mine")
         get(server, tmp_path, unpack=("*.txt",))
         assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == b"mine"
-        held.path.unlink()
+        verified.path.unlink()
         (tmp_path / "set" / "file.bin.sha256").unlink()
     assert len(server.asked) == 2
 
@@ -540,9 +540,9 @@ def test_an_archive_is_unpacked_and_another_one_again(server, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"path": "../a"}, "must lead into the data folder"),
-        ({"path": "/etc/a"}, "must lead into the data folder"),
-        ({"path": ""}, "must lead into the data folder"),
+        ({"path": "../a"}, "must be a path inside the data folder"),
+        ({"path": "/etc/a"}, "must be a path inside the data folder"),
+        ({"path": ""}, "must be a path inside the data folder"),
         ({"digest": "sha1:00"}, "must be md5: or sha256:"),
         ({"digest": MD5.upper()}, "must be md5: or sha256:"),
         ({"digest": "md5:" + "0" * 31}, "must be md5: or sha256:"),

@@ -94,7 +94,7 @@ def test_chosen_recordings_are_as_they_stand_among_all(sizes, random):
         ("x", 34, "event 1 has x=34, outside of 0 to 33"),
         ("y", -1, "event 1 has y=-1, outside of 0 to 33"),
         ("p", 2, "event 1 has p=2, outside of 0 to 1"),
-        ("t", -5.0, r"time goes back at event 1, from .* to -5 ms; a task's data\.repair=true sorts events"),
+        ("t", -5.0, r"time goes back at event 1, from .* to -5 ms; tasks with repair=True sort the events"),
     ],
 )
 def test_a_bad_event_is_named_with_its_recording(column, value, message):
@@ -112,7 +112,7 @@ def test_a_bad_event_is_named_with_its_recording(column, value, message):
 
 
 def test_an_empty_recording_is_named():
-    with pytest.raises(ValueError, match=r"^some: recording 1 is empty; leave it out, as a task's data\.repair"):
+    with pytest.raises(ValueError, match=r"^some: recording 1 is empty; leave it out, as tasks with repair=True do"):
         make_recordings([2, 0, 3]).samples(SENSOR, "some")
     with pytest.raises(ValueError, match="some: there are no recordings"):
         samples_of([make_recordings([2]).take(np.array([False]))], SENSOR, "some")

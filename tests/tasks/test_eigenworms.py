@@ -281,5 +281,5 @@ def test_settings_and_a_missing_archive_are_named(place):
     assert EigenWorms().missing(DataFolder(place)).startswith(FILES[0])
     write(place, worms(20), worms(19, seed=1))
     assert EigenWorms().missing(DataFolder(place)) is None
-    with pytest.raises(ValueError, match=r"data.split=2: the paper's protocol has one split only, 0"):
+    with pytest.raises(ValueError, match=r"split=2: the paper's protocol has one split only, 0"):
         load(place, "paper", split=2)

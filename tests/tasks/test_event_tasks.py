@@ -132,7 +132,7 @@ def test_an_empty_digit_is_an_error_or_left_out(folder, tmp_path):
     write_nmnist(tmp_path)
     bad = tmp_path / "nmnist" / "Test" / "3" / "00099.bin"
     bad.write_bytes(b"")
-    with pytest.raises(ValueError, match=rf"^test: {bad} is empty; leave it out, as a task's data\.repair=true does$"):
+    with pytest.raises(ValueError, match=rf"^test: {bad} is empty; leave it out, as tasks with repair=True do$"):
         NMnist().load(folder, "strict", silent)
     bad.write_bytes(bin_bytes(*(np.array(q) for q in ([1, 2], [3, 4], [0, 1], [9, 8]))))
     with pytest.raises(ValueError, match=rf"^test: {bad}: time goes back at event 1, from 0.009 to 0.008 ms"):

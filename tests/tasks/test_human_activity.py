@@ -126,9 +126,9 @@ def test_each_person_can_be_the_one_tested(place):
         load(place, heard=heard, split=split)
     assert [line[-8] for line in heard] == list("EDCBA")
     assert heard[4] == "split by person: B, C, D for training, E for validation, A tested"
-    with pytest.raises(ValueError, match=r"data.split=5: .* has 5 persons, so 0 to 4"):
+    with pytest.raises(ValueError, match=r"split=5: .* has 5 persons, so 0 to 4"):
         load(place, split=5)
-    with pytest.raises(ValueError, match=r"data.split=1: the paper's protocol has one split only"):
+    with pytest.raises(ValueError, match=r"split=1: the paper's protocol has one split only"):
         load(place, "paper", split=1)
     with pytest.raises(ValueError, match="split=-1 must be at least 0"):
         HumanActivity(split=-1)
@@ -175,7 +175,7 @@ def test_a_timestamp_that_goes_back_is_clipped_and_named_or_refused(place):
     assert f"{path}: the timestamp goes back in 2 of 234 lines (10, 121): the gap is taken as 0" in heard
     assert problem.train.dt[9] == 0
     assert problem.train.dt.min() == 0
-    with pytest.raises(ValueError, match=f"^{path}: line 10: the timestamp goes back by 3.0 ms; data.backwards=clip"):
+    with pytest.raises(ValueError, match=f"^{path}: line 10: the timestamp goes back by 3.0 ms; backwards=.clip"):
         load(place, backwards="refuse")
 
 

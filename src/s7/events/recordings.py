@@ -73,7 +73,7 @@ class Sensor:
         if back.any():
             n = int(np.argmax(back)) + 1
             times = f"from {events.t[n - 1]:.10g} to {events.t[n]:.10g} ms"
-            raise ValueError(f"{where}: time goes back at event {n}, {times}; a task's data.repair=true sorts events")
+            raise ValueError(f"{where}: time goes back at event {n}, {times}; tasks with repair=True sort the events")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Recordings:
             return self.take(chosen).samples(sensor, name)
         if not self.sizes.all():
             empty = self.source(int(np.argmin(self.sizes)))
-            raise ValueError(f"{name}: {empty} is empty; leave it out, as a task's data.repair=true does")
+            raise ValueError(f"{name}: {empty} is empty; leave it out, as tasks with repair=True do")
         if not sensor.holds(self.events) or self.goes_back().any():
             for n in range(len(self)):
                 sensor.check(self.recording(n), f"{name}: {self.source(n)}")

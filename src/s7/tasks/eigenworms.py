@@ -59,7 +59,7 @@ class EigenWorms(Task):
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
             "exact copies of a recording are left out, the others split 70 / 15 / 15 of a hundred within each class; "
-            "data.split=0 to 4 are five such splits"
+            "split 0 to 4 are five such splits"
         ),
         "paper": "all 259 recordings, copies too, split 181 / 39 / 39 as LEM does; in their own units",
     }
@@ -85,7 +85,7 @@ class EigenWorms(Task):
         values, labels, classes = arrays["values"], arrays["labels"], tuple(arrays["classes"].tolist())
         if protocol == "paper":
             if self.split:
-                raise ValueError(f"data.split={self.split}: the paper's protocol has one split only, 0")
+                raise ValueError(f"split={self.split}: the paper's protocol has one split only, 0")
             parts = published(len(values))
         else:
             kept = distinct(values, labels, say)

@@ -110,7 +110,7 @@ class HumanActivity(Task):
         recordings = read_recordings(path, self.backwards, say)
         if protocol == "paper":
             if self.split:
-                raise ValueError(f"data.split={self.split}: the paper's protocol has one split only, 0")
+                raise ValueError(f"split={self.split}: the paper's protocol has one split only, 0")
             train, test = published(recordings, path)
             valid = test
         else:
@@ -142,7 +142,7 @@ class HumanActivity(Task):
         if len(order) < 3:
             raise ValueError(f"{path}: has {len(order)} recordings, at least 3 needed to split it")
         if self.split >= len(order):
-            raise ValueError(f"data.split={self.split}: {path} has {len(order)} {by}s, so 0 to {len(order) - 1}")
+            raise ValueError(f"split={self.split}: {path} has {len(order)} {by}s, so 0 to {len(order) - 1}")
         *learnt, validated, tested = order[len(order) - self.split :] + order[: len(order) - self.split]
         note = "" if by == "person" else ", for persons are fewer than three and who is tested is also learnt from"
         say(f"split by {by}{note}: {', '.join(learnt)} for training, {validated} for validation, {tested} tested")
@@ -212,7 +212,7 @@ def read_recordings(path: Path, backwards: Literal["clip", "refuse"], say: Say) 
     back = np.flatnonzero(ticks < 0)
     if back.size and backwards == "refuse":
         row = int(back[0])
-        hint = "data.backwards=clip takes such a gap as 0"
+        hint = 'backwards="clip" takes such a gap as 0'
         raise _bad(path, row, f"the timestamp goes back by {-ticks[row] / 1e4:.1f} ms; {hint}")
     if back.size:
         lines = ", ".join(str(row + 1) for row in back[:10]) + (", …" if back.size > 10 else "")
