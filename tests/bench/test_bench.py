@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import s7
+from s7 import native
 from s7.bench import (
     cases,
     implementations,
@@ -184,7 +185,15 @@ def test_training_steps(only_xla):
 def test_streams(only_xla, monkeypatch):
     monkeypatch.setattr(stream, "EVENTS", 4)
     monkeypatch.setattr(stream, "LOOPED", 2)
-    rows = list(stream.rows(["eigenworms"], runs=1, chunks=[3]))
+    monkeypatch.setattr(stream, "PUSHED", 20)
+    every = list(stream.rows(["eigenworms"], pooled=["nmnist"], runs=1, chunks=[3]))
+    engine = [(row["task"], row["manner"]) for row in every if row["way"] == stream.ENGINE]
+    manners = ["step in Python", "chunk of 3", "push"] if native.available() else []
+    assert engine == [(task, manner) for task in ("eigenworms", "nmnist (ours)") for manner in manners]
+    for row in every:
+        if row["manner"] == "push":
+            assert 0 < row["event_p50_us"] <= row["event_p99_us"] <= row["event_p99.9_us"]
+    rows = [row for row in every if row["task"] == "eigenworms" and row["way"] != stream.ENGINE]
     layer_ways, model_ways = (
         [row["manner"] for row in rows if row["part"] == "layer"],
         [row["manner"] for row in rows if row["part"] == "model"],

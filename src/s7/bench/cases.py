@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.config import ModelConfig
-from s7.encoders import LinearEncoder
+from s7.encoders import EventEncoder, LinearEncoder
 from s7.forms import Form, Full
 from s7.heads import Mean
 from s7.layer import S7Layer
@@ -22,6 +22,8 @@ STEPS = 32_768
 QUICK = ((8, 4096, 48, 8), (12, 4096, 16, 14), (8, 4096, 32, 16), (60, 64, 100, 32))
 # The numbers of one event and of one answer, where no data say how many.
 INPUTS, OUTPUTS = 16, 10
+# Width and height of the event cameras.
+SENSORS = {"nmnist": (34, 34), "dvs-gesture": (128, 128)}
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ def paper_config(task: str) -> ModelConfig:
     table = dict(preset(task, "paper")["model"])
     table["stages"] = [{"depth": table.pop("depth")}]
     return build(ModelConfig, table, "model", {"encoder": LinearEncoder(INPUTS), "head": Mean(OUTPUTS)})
+
+
+def ours_config(task: str) -> ModelConfig:
+    """The model of the `ours` preset of a task with an event camera; the data are not read."""
+    table: dict = {"encoder": EventEncoder(SENSORS[task])} | preset(task, "ours")["model"]
+    return build(ModelConfig, table, "model", {"head": Mean(OUTPUTS)})
 
 
 def paper_cases(tasks: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS) -> list[LayerCase]:

@@ -93,7 +93,12 @@ BENCHMARKS = {
             _STATE,
             Column("how", lambda row: row["manner"]),
         ),
-        (Measure("event_us", "An event, µs", "event µs", "event_ratio"),),
+        (
+            Measure("event_us", "An event, µs", "event µs", "event_ratio"),
+            Measure("event_p50_us", "Median of single calls, µs", "p50"),
+            Measure("event_p99_us", "99th percentile of single calls, µs", "p99"),
+            Measure("event_p99.9_us", "99.9th percentile of single calls, µs", "p99.9"),
+        ),
     ),
 }
 

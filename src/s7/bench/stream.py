@@ -1,9 +1,11 @@
 """Events as they arrive: microseconds for each, through a layer and through a whole model.
 
 `step` in a Python loop takes one event and waits for its answer, as a live stream does; within a `lax.scan` there is no
-Python between events; `chunk` takes many at once.
+Python between events; `chunk` takes many at once. `s7.Stream` does the same without JAX: in the loop it gives an answer
+after each event, too. The rows "push" are its events alone, without answers, with percentiles over single calls.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,14 +14,22 @@ import jax
 import numpy as np
 from jax import lax
 
-from s7.bench.cases import INPUTS, paper_config
+from s7 import native
+from s7.bench.cases import INPUTS, ours_config, paper_config
 from s7.bench.implementations import backend_names, require_agreement, under
 from s7.bench.measures import Row
 from s7.bench.timing import Run, best_of
 from s7.layer import S7Layer
 from s7.model import S7Model
+from s7.stream import Stream
 
+ENGINE = "s7.Stream"
+# Tasks with pooled models that read tokens: their `ours` presets are measured too.
+POOLED = ("nmnist", "dvs-gesture")
 EVENTS = 1000
+# Calls to take percentiles of.
+PUSHED = 20_000
+PERCENTILES = (50, 99, 99.9)
 # In a Python loop an event takes long enough for fewer of them to do.
 LOOPED = 200
 CHUNKS = (100, 1000)
@@ -28,47 +38,102 @@ CHUNKS = (100, 1000)
 def rows(
     tasks: Sequence[str],
     *,
+    pooled: Sequence[str] = (),
     runs: int = 10,
     chunks: Sequence[int] = CHUNKS,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """A row for each task's layer and model, each manner of streaming and each backend; ratios are to the first."""
+    """A row for each task's layer and model, each manner of streaming and each implementation.
+
+    Args:
+        tasks: Tasks whose `paper` model is measured.
+        pooled: Tasks whose `ours` model is measured.
+        runs: Runs of which the best counts.
+        chunks: Numbers of events that are fed at once.
+        say: Receives a line about what is being done.
+
+    Yields:
+        Rows; ratios are to the first implementation.
+    """
     for task in tasks:
         # Not the batch norm of some: with the statistics of a model that was never trained, numbers grow from block to
         # block until they are none.
-        config = replace(paper_config(task), norm="layer")
-        model = S7Model(config, key=jax.random.key(0))
-        for part, streamed, size in (("layer", model.blocks[0].layer, config.width), ("model", model, INPUTS)):
-            events = np.random.default_rng(0).standard_normal((EVENTS, size), np.float32)
-            manners: list[tuple[str, int, Callable]] = [
-                ("step in Python", LOOPED, _looped),
-                ("step in a scan", EVENTS, _scanned),
-            ]
-            if part == "model":
-                manners += [(f"chunk of {chunk}", chunk, _chunked) for chunk in chunks]
-            for manner, count, make in manners:
-                where = f"{task}, {part}, {manner}"
-                implementations, answers = {}, {}
-                for backend in backend_names():
-                    say(f"{where}, compiling {backend}")
-                    implementations[backend] = make(streamed, events[:count], backend)
-                    answers[backend] = implementations[backend]()
-                require_agreement(answers, where)
-                say(f"{where}, timing")
-                seconds = best_of(runs, implementations)
-                for way, took in seconds.items():
-                    yield {
-                        "benchmark": "stream",
-                        "task": task,
-                        "part": part,
-                        "depth": len(model.blocks) if part == "model" else 1,
-                        "width": config.width,
-                        "state": config.state,
-                        "manner": manner,
-                        "way": way,
-                        "event_us": took / count * 1e6,
-                        "event_ratio": took / next(iter(seconds.values())),
-                    }
+        model = S7Model(replace(paper_config(task), norm="layer"), key=jax.random.key(0))
+        layer = model.blocks[0].layer
+        yield from _rows_of(task, "layer", layer, _vectors(model.config.width), runs, (), say)
+        yield from _rows_of(task, "model", model, _vectors(INPUTS), runs, chunks, say)
+    for task in pooled:
+        model = S7Model(ours_config(task), key=jax.random.key(0))
+        tokens = np.random.default_rng(0).integers(0, model.config.encoder.size, PUSHED)  # type: ignore[attr-defined]
+        yield from _rows_of(f"{task} (ours)", "model", model, tokens.astype(np.int32), runs, chunks, say)
+
+
+def _vectors(size: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((PUSHED, size), np.float32)
+
+
+def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int, chunks, say) -> Iterator[Row]:
+    """The rows of one layer or model."""
+    manners: list[tuple[str, int, Callable]] = [
+        ("step in Python", LOOPED, _looped),
+        ("step in a scan", EVENTS, _scanned),
+    ]
+    manners += [(f"chunk of {chunk}", chunk, _chunked) for chunk in chunks]
+    depth = len(streamed.blocks) if part == "model" else 1
+    config = streamed.config if part == "model" else streamed
+    about = {"benchmark": "stream", "task": task, "part": part, "depth": depth}
+    about |= {"width": config.width, "state": config.state}
+    streams = part == "model" and native.available()
+    for manner, count, make in manners:
+        where = f"{task}, {part}, {manner}"
+        implementations: dict[str, Run] = {}
+        for backend in backend_names():
+            say(f"{where}, compiling {backend}")
+            implementations[backend] = make(streamed, events[:count], backend)
+        if streams and make is not _scanned:
+            implementations[ENGINE] = _engine(streamed, events[:count], one_by_one=make is _looped)
+        answers = {name: run() for name, run in implementations.items()}
+        require_agreement(answers, where)
+        say(f"{where}, timing")
+        seconds = best_of(runs, implementations)
+        for way, took in seconds.items():
+            ratio = took / next(iter(seconds.values()))
+            yield about | {"manner": manner, "way": way, "event_us": took / count * 1e6, "event_ratio": ratio}
+    if streams:
+        say(f"{task}, {part}, timing single calls")
+        yield about | {"manner": "push", "way": ENGINE, "event_ratio": None} | _percentiles(streamed, events)
+
+
+def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
+    """`s7.Stream` from its first event; the model is packed beforehand, as others are compiled."""
+    stream = Stream(model)
+    calls = list(events) if one_by_one else [events]
+
+    def run() -> Any:
+        stream.reset()
+        for event in calls:
+            stream.push(event)
+            answer = stream.answer()
+        return answer
+
+    return run
+
+
+def _percentiles(model: S7Model, events: np.ndarray) -> Row:
+    """The mean and percentiles of the microseconds that single pushes take, with gaps, after a warm-up."""
+    stream = Stream(model)
+    gaps = np.random.default_rng(1).exponential(1, len(events)).tolist()
+    calls = list(zip(events.tolist() if events.ndim == 1 else events, gaps, strict=True))
+    for event, gap in calls[: len(calls) // 10]:
+        stream.push(event, gap)
+    clock, took = time.perf_counter_ns, np.empty(len(calls))
+    for k, (event, gap) in enumerate(calls):
+        start = clock()
+        stream.push(event, gap)
+        took[k] = clock() - start
+    names = [f"event_p{percentile:g}_us" for percentile in PERCENTILES]
+    found = dict(zip(names, (np.percentile(took, PERCENTILES) / 1e3).tolist(), strict=True))
+    return {"event_us": float(took.mean() / 1e3)} | found
 
 
 def _looped(streamed: S7Layer | S7Model, events: np.ndarray, backend: str) -> Run:
