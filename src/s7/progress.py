@@ -81,7 +81,7 @@ def bar(text: str, total: float | None = None, *, unit: Unit = "items", stream: 
 
 
 class Status:
-    """A line with a spinner."""
+    """A line that says what is being done. `display` is None where nothing is drawn."""
 
     def __init__(self, display: Any = None):
         self._display = display
@@ -93,13 +93,35 @@ class Status:
 
 
 @contextmanager
-def status(text: str = "", *, stream: Any = None) -> Iterator[Status]:
-    """Show what is being done, in one line with a spinner, while the context lasts."""
+def status(text: str = "", *, spinner: bool = True, stream: Any = None) -> Iterator[Status]:
+    """Show what is being done, in one line, while the context lasts.
+
+    Args:
+        text: what is being done.
+        spinner: whether to show that time passes. Without it, no thread runs in the background, as benchmarks need.
+        stream: where to draw; by default stderr.
+    """
     if not is_interactive(stream):
         yield Status()
         return
-    with console(stream).status(_plain(text)) as display:
-        yield Status(display)
+    if spinner:
+        with console(stream).status(_plain(text)) as display:
+            yield Status(display)
+        return
+    from rich.live import Live
+
+    with Live(_plain(text), console=console(stream), auto_refresh=False, transient=True) as live:
+        yield Status(_Refreshed(live))
+
+
+class _Refreshed:
+    """Redraws a line when its text changes, and only then."""
+
+    def __init__(self, live: Any):
+        self._live = live
+
+    def update(self, text: Any) -> None:
+        self._live.update(text, refresh=True)
 
 
 def _plain(text: str) -> Any:

@@ -1,9 +1,8 @@
 """The progress of a study on the terminal."""
 
-import io
 import json
 
-from s7.study.display import Lines, Live, Silent, display_for
+from s7.study.display import Display, Silent, display_for
 from s7.study.messages import EpochDone
 
 from .conftest import RESULT
@@ -16,7 +15,7 @@ def finish(trial):
 
 
 def test_finished_and_failed_trials_are_printed(make_study, capsys):
-    display = Lines()
+    display = Display()
     first, second = make_study("s7", "lstm", seeds=1).trials()
     finish(first)
     display.on_start(first, 1, 2)
@@ -30,20 +29,20 @@ def test_finished_and_failed_trials_are_printed(make_study, capsys):
     ]
 
 
-def test_a_terminal_shows_the_running_trials(make_study, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    display = Live()
-    (trial,) = make_study("s7", seeds=1).trials()
-    display.on_start(trial, 1, 1)
-    display.on_epoch(trial, EpochDone(1, 2, {"loss": 9.0, "mse": 2.5}, True))
-    shown = capsys.readouterr().out
-    assert "[1/1] s7-0: starting" in shown
-    assert "[1/1] s7-0: epoch 1/2, valid MSE 2.5" in shown
+def test_the_status_describes_the_running_trials(make_study):
+    display = Display()
+    first, second = make_study("s7", "lstm", seeds=1).trials()
+    with display:  # no bar is drawn because the output of tests is not a terminal
+        display.on_start(first, 1, 2)
+        display.on_start(second, 2, 2)
+        display.on_epoch(first, EpochDone(1, 2, {"loss": 9.0, "mse": 2.5}, True))
+    assert display.status() == "s7-0: epoch 1/2, MSE 2.5  lstm-0: starting"
 
 
-def test_the_display_depends_on_the_output(monkeypatch):
-    assert type(display_for(as_json=True)) is Silent
-    monkeypatch.setattr("sys.stdout", io.StringIO())
-    assert type(display_for(as_json=False)) is Lines
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert type(display_for(as_json=False)) is Live
+def test_json_output_has_no_display(capsys):
+    display = display_for(as_json=True)
+    assert type(display) is Silent
+    with display:
+        display.say("a message")
+    assert capsys.readouterr().out == ""
+    assert type(display_for(as_json=False)) is Display

@@ -73,8 +73,8 @@ def test_events_are_the_only_output_of_the_process(spec, tmp_path):
 
 
 def test_a_stopped_trial_saves_and_is_resumed(spec, tmp_path):
-    long = SMALL | {"train": {"batch_size": 16, "epochs": 300}}
-    spec(settings=long).write(tmp_path / "trial.json")
+    settings = SMALL | {"train": {"batch_size": 16, "epochs": 30}}
+    spec(settings=settings).write(tmp_path / "trial.json")
     arguments = [sys.executable, "-m", "s7.study.trial", str(tmp_path / "trial.json")]
     events = []
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
@@ -84,14 +84,26 @@ def test_a_stopped_trial_saves_and_is_resumed(spec, tmp_path):
                 process.send_signal(signal.SIGTERM)
     assert process.returncode == 130
     assert events[-1] == Stopped()
-    assert (tmp_path / "run" / "last.safetensors").exists()
-    status, events = trial_events(spec(seed=4, settings=long))
-    assert status == 1
-    assert "holds a run with seed 3, not 4; choose another folder" in events[-1].message
-    # The same trial would go on for 300 epochs: other settings are rejected, which shows that it is resumed.
-    status, events = trial_events(spec(settings=SMALL))
-    assert events[0] == Started(resumed=True)
-    assert status == 1
+    for changes, message in (
+        ({"seed": 4}, "holds a run with seed 3, not 4; choose another folder"),
+        ({"settings": SMALL}, "holds a run with train.epochs=30; choose another folder"),
+    ):
+        status, (failed,) = trial_events(spec(**({"settings": settings} | changes)))
+        assert status == 1
+        assert message in failed.message
+    status, events = trial_events(spec(settings=settings))
+    assert (status, events[0]) == (0, Started(resumed=True))
+    assert events[1].epoch > 1
+    assert len(RunRecord.read(tmp_path / "run").history) == 30
+
+
+def test_a_trial_ends_when_its_study_is_gone(spec, capsys):
+    class Closed(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    assert run(spec(), Events(Closed())) == 1
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

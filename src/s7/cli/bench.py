@@ -5,7 +5,6 @@ Save measurements with --out and turn the files into a Markdown page with `s7 be
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,21 +72,27 @@ def _write_page(options: argparse.Namespace) -> None:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    progress = _Progress(sys.stderr)
-    measure = {"layer": _layer, "scan": _scan, "train": _train, "stream": _stream}[options.benchmark](options, progress)
+    from s7 import progress
 
+    prepare = {"layer": _layer, "scan": _scan, "train": _train, "stream": _stream}[options.benchmark]
+    with progress.status(spinner=False) as status:
+        _print_rows(options, prepare(options, status.update), status.update)
+    if options.out and not options.json:
+        print(f"saved: {options.out}")
+
+
+def _print_rows(options: argparse.Namespace, measure: "Measurement", say: "Say") -> None:
     from s7.bench.machine import describe
     from s7.bench.records import to_lines
     from s7.bench.table import Table
     from s7.storage import write_atomically
 
-    progress("measuring matrix multiplication")
+    say("measuring matrix multiplication")
     machine = describe(options.line)
     table = Table(options.benchmark, memory=getattr(options, "memory", False))
     if options.json:
         print(json.dumps(machine), flush=True)
     else:
-        progress.clear()
         cores = f"{machine['threads']} of {machine['cores']} cores"
         rate = f"sgemm {machine['sgemm_gflops']:.0f} GFLOP/s"
         print(f"{machine['processor']}, {cores}, JAX {machine['versions']['jax']}, {rate}")
@@ -95,19 +100,16 @@ def _measure(options: argparse.Namespace) -> None:
     rows = []
     for row in measure():
         rows.append(row)
-        progress.clear()
         print(json.dumps(row) if options.json else table.line(row), flush=True)
         if options.out:  # after every row, so that an interrupted benchmark keeps its rows
             write_atomically(options.out, to_lines(machine, rows).encode())
-    progress.clear()
-    if options.out and not options.json:
-        print(f"saved: {options.out}")
 
 
 Measurement = Callable[[], Iterator[dict[str, Any]]]
+Say = Callable[[str], None]
 
 
-def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
+def _layer(options: argparse.Namespace, say: Say) -> Measurement:
     from s7.bench import cases, layer, torch_layer
     from s7.machine import keep_compiled_code
 
@@ -124,29 +126,29 @@ def _layer(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     peer = torch_layer.find()
     if peer is None:
         print(torch_layer.MISSING, file=sys.stderr)
-    settings = {"runs": options.runs, "memory": options.memory, "peer": peer, "say": progress}
+    settings = {"runs": options.runs, "memory": options.memory, "peer": peer, "say": say}
     return lambda: layer.rows(chosen, **settings)
 
 
-def _scan(options: argparse.Namespace, progress: "_Progress") -> Measurement:
+def _scan(options: argparse.Namespace, say: Say) -> Measurement:
     from s7.bench import scan
     from s7.machine import keep_compiled_code
 
     keep_compiled_code()
-    return lambda: scan.rows(options.shapes or scan.SHAPES, runs=options.runs, say=progress)
+    return lambda: scan.rows(options.shapes or scan.SHAPES, runs=options.runs, say=say)
 
 
-def _train(options: argparse.Namespace, progress: "_Progress") -> Measurement:
+def _train(options: argparse.Namespace, say: Say) -> Measurement:
     from s7.bench import cases, train
     from s7.machine import keep_freed_memory
 
     tasks, lengths = cases.paper_tasks(options.tasks), options.lengths or (train.LENGTH,)
     # As in `s7 train`, except that compiled code is not cached: compilation is timed.
     keep_freed_memory()
-    return lambda: train.rows(tasks, lengths, runs=options.runs, say=progress)
+    return lambda: train.rows(tasks, lengths, runs=options.runs, say=say)
 
 
-def _stream(options: argparse.Namespace, progress: "_Progress") -> Measurement:
+def _stream(options: argparse.Namespace, say: Say) -> Measurement:
     from s7.bench import cases, stream
     from s7.machine import keep_compiled_code
 
@@ -154,21 +156,4 @@ def _stream(options: argparse.Namespace, progress: "_Progress") -> Measurement:
     tasks = None if options.tasks is None else [task for task in options.tasks if task != "nmnist"]
     tasks = [] if tasks == [] else cases.paper_tasks(tasks)  # N-MNIST is not one of the paper's
     keep_compiled_code()
-    return lambda: stream.rows(tasks, pooled=pooled, runs=options.runs, say=progress)
-
-
-class _Progress:
-    """A status line on a terminal; nothing elsewhere."""
-
-    def __init__(self, stream: Any):
-        self.stream = stream
-
-    def __call__(self, text: str) -> None:
-        """Replace the status."""
-        if self.stream.isatty():
-            width = shutil.get_terminal_size().columns
-            print(f"\r{text[: width - 1]}\033[K", end="", file=self.stream, flush=True)
-
-    def clear(self) -> None:
-        """Remove the status before a permanent line."""
-        self("")
+    return lambda: stream.rows(tasks, pooled=pooled, runs=options.runs, say=say)

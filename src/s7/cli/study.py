@@ -81,7 +81,8 @@ def run_study(
     # SIGTERM is handled like Ctrl-C: the trials save their state and exit.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        failures = runner.run()
+        with display:
+            failures = runner.run()
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; repeat the command to resume the runs in {study.out}") from None
     finally:

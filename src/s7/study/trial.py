@@ -61,6 +61,8 @@ def run(spec: TrialSpec, events: Events) -> int:
     except Interrupted:
         events.send(Stopped())
         return 130
+    except BrokenPipeError:  # the study's process was killed; the run can be resumed
+        return 1
     except Exception as error:
         traceback.print_exc()
         events.send(Failed(_one_line(error)))
