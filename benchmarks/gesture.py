@@ -1,8 +1,8 @@
 """A long recording of an event camera: `python -m benchmarks.gesture`.
 
-One recording of DVS-Gesture, whole: a training step, and a stream that reads it as it would arrive, in pieces and event
-by event. Each in a process of its own, for its peak memory. The figures go to docs/results/gesture.json, from where
-`python -m benchmarks.results` takes them.
+Measures a training step on a whole recording of DVS-Gesture, and streaming it in chunks and event by event. Each
+measurement has a process of its own, for its peak memory. The results are stored in docs/results/gesture.json, from
+which `python -m benchmarks.results` reads them.
 """
 
 import json
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-KEPT = Path(__file__).parent.parent / "docs" / "results" / "gesture.json"
-PIECE = 1000
+STORED = Path(__file__).parent.parent / "docs" / "results" / "gesture.json"
+CHUNK = 1000
 REPEATS = 3
 
 
 def prepared() -> tuple[Any, Any]:
-    """The model of the preset, untrained, and the longest recording."""
+    """The untrained model of the preset, and the longest recording."""
     import numpy as np
 
     from s7.data.folder import DataFolder
@@ -32,7 +32,7 @@ def prepared() -> tuple[Any, Any]:
 
 
 def training_step() -> dict[str, Any]:
-    """Forward, backward and update over the whole recording, and what it takes to compile."""
+    """A training step on the whole recording. The first one includes compilation."""
     import jax
 
     from s7.training.config import TrainConfig
@@ -53,17 +53,17 @@ def training_step() -> dict[str, Any]:
     return {"events": int(recording.lengths[0]), "first": seconds[0], "seconds": min(seconds[1:])}
 
 
-def stream(piece: int) -> dict[str, Any]:
-    """All events in pieces of so many, each with an answer; the last is compared with that of a call on all of them."""
+def stream(chunk: int) -> dict[str, Any]:
+    """Stream all events in chunks, with an output after each, and compare the last one with a call on all events."""
     import equinox as eqx
     import jax
     import numpy as np
 
     model, recording = prepared()
     tokens, dt = recording.inputs, recording.dt
-    advance = eqx.filter_jit(model.chunk) if piece > 1 else eqx.filter_jit(_steps(model))
-    # Event by event, a thousand at a time within one loop of XLA's: Python's own would take most of the time.
-    size = piece if piece > 1 else PIECE
+    advance = eqx.filter_jit(model.chunk) if chunk > 1 else eqx.filter_jit(_steps(model))
+    # Single events go through a loop of XLA, a thousand per call: a loop in Python would take most of the time.
+    size = chunk if chunk > 1 else CHUNK
     starts = range(0, len(tokens), size)
 
     def run() -> Any:
@@ -100,36 +100,37 @@ def _steps(model: Any) -> Callable[..., Any]:
     return run
 
 
-FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
+MEASUREMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "training step on the whole recording": training_step,
-    f"stream, pieces of {PIECE:,} events": lambda: stream(PIECE),
+    f"stream, chunks of {CHUNK:,} events": lambda: stream(CHUNK),
     "stream, event by event": lambda: stream(1),
 }
 
 
 def main() -> None:
-    """Prints each figure and keeps them all; with a name, that one, in this process."""
+    """Run and store all measurements, or run the one that is named, in this process."""
     if len(sys.argv) > 1:
         from s7.machine import description, peak_memory_mb
 
-        found = FIGURES[sys.argv[1]]()
+        found = MEASUREMENTS[sys.argv[1]]()
         print(json.dumps(found | {"peak_memory_mb": round(peak_memory_mb()), "machine": description()}))
         return
     figures = []
-    for name in FIGURES:
+    for name in MEASUREMENTS:
         done = subprocess.run([sys.executable, "-m", "benchmarks.gesture", name], check=True, stdout=subprocess.PIPE)
         figures.append({"what": name} | json.loads(done.stdout))
         print(row(figures[-1]), flush=True)
-    KEPT.write_text(json.dumps(figures, indent=1) + "\n")
+    STORED.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def row(figure: dict[str, Any]) -> str:
-    """A figure in words."""
+    """A measurement in words."""
     per_event = figure["seconds"] / figure["events"] * 1e6
-    same = f", {figure['difference']:.0e} (relative) from the answer to all at once" if "difference" in figure else ""
+    same = f"; relative difference from a single call {figure['difference']:.0e}" if "difference" in figure else ""
     return (
-        f"{figure['what']}: {figure['events']:,} events in {figure['seconds']:.2f} s, {per_event:.2f} µs each{same}; "
-        f"{figure['first']:.1f} s the first time; at most {figure['peak_memory_mb']:,} MB"
+        f"{figure['what']}: {figure['events']:,} events in {figure['seconds']:.2f} s, "
+        f"{per_event:.2f} µs per event; first run with compilation {figure['first']:.1f} s; "
+        f"peak memory {figure['peak_memory_mb']:,} MB{same}"
     )
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.studies --run walker2d          runs the unfinished trials of a study, in runs/studies
     python -m benchmarks.results                          writes the page from the results in docs/results
 
-Repeat the command to resume an interrupted study. Results are copied to docs/results, so that the page can be written
-without training.
+Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
+written without training.
 """
 
 import argparse
@@ -13,14 +13,13 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from s7.publishing.text import metric_mean_std, metric_name, metric_value
-from s7.records import read_result
+from benchmarks.stored import RESULTS, ROOT, records, store
+from s7.publishing.markdown import Document
+from s7.publishing.text import metric_mean_std, metric_name, metric_value, number
 from s7.study import Summary
 from s7.study.summary import comparison_text
 
-ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "runs" / "studies"
-RESULTS = ROOT / "docs" / "results"
 
 
 class StudyEntry(NamedTuple):
@@ -35,9 +34,9 @@ class StudyEntry(NamedTuple):
         return self.command.startswith("ablate")
 
     @property
-    def results(self) -> Path:
-        """The folder of its stored results."""
-        return RESULTS / f"study-{self.name}"
+    def summary(self) -> Path:
+        """The file of its stored summary."""
+        return RESULTS / f"study-{self.name}.json"
 
 
 STUDIES = (
@@ -74,60 +73,62 @@ def run(entry: StudyEntry, jobs: int, data: Path | None) -> None:
     # Status 1: a trial failed, which the page reports.
     if main([*words, *(["--data", str(data)] if data else [])]) > 1:
         raise SystemExit(f"{entry.name}: stopped")
-    entry.results.mkdir(parents=True, exist_ok=True)
-    shutil.copy(out / "comparison.json", entry.results / "comparison.json")
-    for result in out.glob("*/result.json"):
-        shutil.copy(result, entry.results / f"{result.parent.name}.json")
+    shutil.copy(out / "comparison.json", entry.summary)
+    store({f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")})
 
 
-def section(entry: StudyEntry) -> list[str]:
-    """The lines of the page about a study; none if it has no stored results."""
-    file = entry.results / "comparison.json"
-    if not file.exists():
-        return []
-    summary = Summary.read(file)
-    machines = {read_result(path).machine for path in file.parent.glob("*-[0-9].json")}
-    lines = ["", f"### {entry.name}", "", f"`s7 {entry.command}`, on {', '.join(sorted(filter(None, machines)))}:", ""]
-    rows = _ablation(summary) if entry.is_ablation else _comparison(summary)
-    notes = [f"- {score.name}: {failure}" for score in summary.scores for failure in score.failures]
-    return [*lines, *rows, *([""] if notes else []), *notes]
+def add_section(document: Document, entry: StudyEntry) -> None:
+    """Add a study to the page, if its results are stored."""
+    if not entry.summary.exists():
+        return
+    summary = Summary.read(entry.summary)
+    runs = [record for name, record in records().items() if name.startswith(f"study-{entry.name}/")]
+    machines = sorted({record.result.machine for record in runs if record.result and record.result.machine})
+    document.heading(entry.name, 3)
+    document.paragraph(f"`s7 {entry.command}`, on {', '.join(machines)}:")
+    (_add_ablation if entry.is_ablation else _add_comparison)(document, summary)
+    notes = [f"{score.name}: {failure}" for score in summary.scores for failure in score.failures]
+    if notes:
+        document.list(notes)
 
 
-def _comparison(summary: Summary) -> list[str]:
+def _add_comparison(document: Document, summary: Summary) -> None:
     metric = summary.metric
-    lines = [
-        f"| model | test {metric_name(metric)} | seeds | validation | parameters | epochs | minutes | steps/s | MB |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for score in summary.ranked():
-        if not score.test:
-            continue
-        costs = " | ".join(f"{cost:.3g}" for cost in (score.epochs, score.minutes, score.steps_per_second))
-        blind = " (no gaps)" if score.gaps == "not used" else ""
-        test, valid = metric_mean_std(metric, score.test), metric_mean_std(metric, score.valid)
-        lines.append(
-            f"| {score.name}{blind} | {test} | {len(score.test)} | {valid} | {score.parameters:,} | {costs} "
-            f"| {score.peak_memory_mb:,} |"
-        )
+        if score.test:
+            name = f"{score.name} (ignores gaps)" if score.gaps == "not used" else score.name
+            test, valid = metric_mean_std(metric, score.test), metric_mean_std(metric, score.valid)
+            costs = [number(cost, 3) for cost in (score.epochs, score.minutes, score.steps_per_second)]
+            sizes = [number(score.parameters), *costs, number(score.peak_memory_mb)]
+            rows.append([name, test, str(len(score.test)), valid, *sizes])
     for name, values in summary.baselines.items():
-        lines.append(f"| *{name}* | {metric_value(metric, values.get(metric))} | | | | | | | |")
-    return lines
-
-
-def _ablation(summary: Summary) -> list[str]:
-    metric = summary.metric
-    lines = [
-        f"| variant | test {metric_name(metric)} | seeds | difference | beyond noise | parameters |",
-        "|---|---|---|---|---|---|",
+        rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * 7])
+    heads = [
+        "model",
+        f"test {metric_name(metric)}",
+        "seeds",
+        "validation",
+        "parameters",
+        "epochs",
+        "minutes",
+        "steps/s",
     ]
+    document.table([*heads, "peak memory, MB"], rows)
+
+
+def _add_ablation(document: Document, summary: Summary) -> None:
+    metric = summary.metric
+    rows = []
     for score in summary.scores:
         if not score.test:
-            lines.append(f"| {score.name} | no result | 0 | | | |")
+            rows.append([score.name, "no result", "0", "", "", ""])
             continue
         difference, verdict = comparison_text(metric, summary.compared(score))
-        value = f"{metric_mean_std(metric, score.test)} | {len(score.test)}"
-        lines.append(f"| {score.name} | {value} | {difference} | {verdict} | {score.parameters:,} |")
-    return lines
+        value = [metric_mean_std(metric, score.test), str(len(score.test))]
+        rows.append([score.name, *value, difference, verdict, number(score.parameters)])
+    heads = ["variant", f"test {metric_name(metric)}", "seeds", "difference", "significant", "parameters"]
+    document.table(heads, rows)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from s7.publishing.text import mean_std
 from s7.tables import filling, hyperparameters
 from s7.tables.filling import sheets
 from s7.tables.printed import EIGENWORMS, FITZHUGH_NAGUMO, HUMAN_ACTIVITY, LRA, TABLES, WALKER2D, Table, value
-from s7.tables.results import Result, groups, read, variant_of
+from s7.tables.results import TestedRun, groups, read, variant_of
 from s7.tables.sheet import Sheet
 from s7.tasks import TASKS
 
@@ -143,7 +143,7 @@ def test_names_are_distinct():
 def test_presets_hold_the_printed_hyperparameters():
     filled = hyperparameters.sheet()
     assert {row[0] for row in filled.rows} == set(hyperparameters.PRINTED) <= set(TASKS)
-    assert {row[-2] for row in filled.rows} == {"the same"}
+    assert {row[-2] for row in filled.rows} == {"identical"}
     row = next(row for row in filled.rows if row[0] == "shd")
     assert row[-1] == "1.54e-2 (10 ×)"
 
@@ -162,7 +162,7 @@ def test_mean_deviation_and_number_of_runs(tmp_path):
         save(tmp_path / f"s7-{seed}" / "result.json", seed=seed, test={"mse": error})
     save(tmp_path / "kept.json", protocol="paper", test={"mse": 0.0774})
     assert cells(sheet(tmp_path, "walker2d"), "S7") == [
-        "0.120 ± 0.005 = 0.24 here",
+        "0.120 ± 0.005 (= 0.24 as measured here)",
         "0.0774 (1 run, 176k)",
         "0.490 ± 0.010 (3 runs, 176k)",
     ]
@@ -193,7 +193,7 @@ def test_other_settings_data_or_sizes_are_never_averaged(tmp_path):
     save(tmp_path / "4.json", seed=4, test={"mse": 8.0}, preset="paper")
     save(tmp_path / "5.json", seed=5, test={"mse": 7.0}, model="s5")
     found = groups(read([tmp_path]))
-    assert sorted(group.first.seed for group in found) == [0, 1, 2, 3, 4, 5]
+    assert sorted(group.first.result.seed for group in found) == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_tasks_own_data_go_before_the_number_of_runs(tmp_path):
@@ -253,10 +253,10 @@ def test_ablations_have_rows_of_their_own(tmp_path):
     save(tmp_path / "b.json", **about, test={"accuracy": 0.61}, set=["model.transition.a=0.5"])
     save(tmp_path / "c.json", **about, test={"accuracy": 0.62}, variant="a=1 b=1", set=["model.transition.b=1.0"])
     ablation, rates = sheet(tmp_path, "ablation-lra"), sheet(tmp_path, "ablation-a-b")
-    assert cells(sheet(tmp_path, "lra"), "listops", "S7")[2] == "not run here"
+    assert cells(sheet(tmp_path, "lra"), "listops", "S7")[2] == "not run"
     assert cells(ablation, "listops", "no")[2] == "60 (1 run)"
-    assert cells(ablation, "listops", "yes")[2] == "not run here"
-    assert [row[4] for row in rates.rows if row[0] == "listops"] == ["61 (1 run)", "not run here", "62 (1 run)"]
+    assert cells(ablation, "listops", "yes")[2] == "not run"
+    assert [row[4] for row in rates.rows if row[0] == "listops"] == ["61 (1 run)", "not run", "62 (1 run)"]
     save(tmp_path / "d.json", **about, test={"accuracy": 0.63})
     assert cells(sheet(tmp_path, "ablation-lra"), "listops", "yes")[2] == "63 (1 run)"
     # The one that was run beside the others compares best with them.
@@ -277,7 +277,7 @@ def test_runs_of_as_many_minutes_have_other_numbers_of_steps(tmp_path):
         save(tmp_path / f"{seed}.json", seed=seed, set=[f"train.steps={steps}"])
     filled = sheet(tmp_path, "walker2d")
     assert cells(filled, "S7")[2] == "0.5 ± 0 (3 runs, 176k) [1]"
-    assert filled.notes[0].startswith("[1] trained for a time or a number of batches (train.steps)")
+    assert filled.notes[0].startswith("[1] trained for a given time or number of steps (train.steps)")
     save(tmp_path / "longer.json", seed=3, set=["train.steps=9000"])
     assert sorted(len(group.runs) for group in groups(read([tmp_path]))) == [1, 3]
 
@@ -285,16 +285,16 @@ def test_runs_of_as_many_minutes_have_other_numbers_of_steps(tmp_path):
 def test_an_average_needs_every_task(tmp_path):
     for task in LRA.tasks[:-1]:
         save(tmp_path / f"{task}.json", task=task, test={"accuracy": 0.5})
-    assert cells(sheet(tmp_path, "lra"), "average", "S7")[2] == "not run here"
+    assert cells(sheet(tmp_path, "lra"), "average", "S7")[2] == "not run"
     save(tmp_path / "last.json", task=LRA.tasks[-1], test={"accuracy": 0.8})
-    assert cells(sheet(tmp_path, "lra"), "average", "S7")[1:] == ["not run here", "55"]
-    assert cells(sheet(tmp_path, "lra"), "average", "Mega")[1:] == ["no such model here"] * 2
+    assert cells(sheet(tmp_path, "lra"), "average", "S7")[1:] == ["not run", "55"]
+    assert cells(sheet(tmp_path, "lra"), "average", "Mega")[1:] == ["not implemented"] * 2
 
 
 def test_cells_without_results(tmp_path):
-    assert cells(sheet(tmp_path, "lra"), "text", "Mega")[1:] == ["no such model here"] * 2
-    assert cells(sheet(tmp_path, "lra"), "text", "S5")[1:] == ["not run here"] * 2
-    assert cells(sheet(tmp_path, "lra", data=False), "text", "S5")[1:] == ["not run here: no data"] * 2
+    assert cells(sheet(tmp_path, "lra"), "text", "Mega")[1:] == ["not implemented"] * 2
+    assert cells(sheet(tmp_path, "lra"), "text", "S5")[1:] == ["not run"] * 2
+    assert cells(sheet(tmp_path, "lra", data=False), "text", "S5")[1:] == ["not run: no data"] * 2
 
 
 @pytest.mark.parametrize(
@@ -309,14 +309,14 @@ def test_cells_without_results(tmp_path):
 )
 def test_what_is_no_result_of_the_table_is_left_out(tmp_path, changes):
     save(tmp_path / "result.json", **changes)
-    assert strict(tmp_path) == "not run here"
+    assert strict(tmp_path) == "not run"
 
 
 def test_other_json_files_are_passed_over(tmp_path):
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "broken.json").write_text("{")
     save(tmp_path / "deep" / "er" / "any.json")
-    assert [result.path.name for result in read([tmp_path])] == ["any.json"]
+    assert [Path(result.source).name for result in read([tmp_path])] == ["any.json"]
 
 
 @given(st.lists(st.floats(1e-2, 900), min_size=2, max_size=5))
@@ -342,8 +342,8 @@ def test_text(tmp_path, capsys, cache):
     assert "Walker2d, MSE  (walker2d)" in lines
     head = next(line for line in lines if line.startswith("model "))
     row = next(line for line in lines if line.startswith("S7 "))
-    assert row[head.index("here, strict") :] == "0.5 (1 run, 176k)"
-    assert row[head.index("here, paper") :].startswith("not run here: no data")
+    assert row[head.index("measured (strict") :] == "0.5 (1 run, 176k)"
+    assert row[head.index("measured (paper") :].startswith("not run: no data")
     assert max(map(len, lines)) <= 120
 
 
@@ -352,7 +352,7 @@ def test_markdown(tmp_path, cache):
     (tmp_path / "runs").mkdir()
     assert main(["tables", "--markdown", "--out", str(page), "--runs", str(tmp_path / "runs")]) == 0
     text = page.read_text()
-    assert text.startswith("# The paper's tables\n\nMade by `s7 tables --markdown --out ")
+    assert text.startswith("# The paper's tables\n\nThis page is generated by\n\n    s7 tables --markdown --out ")
     blocks = text.split("\n## ")[1:]
     assert len(blocks) == len(filling.names())
     for block in blocks:
@@ -360,7 +360,7 @@ def test_markdown(tmp_path, cache):
         assert len({row.count("|") for row in rows}) == 1
         assert set(rows[1]) == {"|", "-"}
         assert len(rows) > 3
-    assert "| dvs-gesture | S7 | 99.2 (4.1M) | not run here: no data | not run here: no data |" in text
+    assert "| dvs-gesture | S7 | 99.2 (4.1M) | not run: no data | not run: no data |" in text
 
 
 def test_json(tmp_path, capsys, cache):
@@ -371,7 +371,7 @@ def test_json(tmp_path, capsys, cache):
     assert [row["name"] for row in rows] == [line.name for line in WALKER2D.lines]
     last = rows[-1]
     assert (last["printed"], last["value"], last["counted"]) == ("0.120 ± 0.005", 0.12, 0.24)
-    assert last["paper"] == {"missing": "not run here: no data"}
+    assert last["paper"] == {"missing": "not run: no data"}
     assert last["strict"]["mean"] == pytest.approx(0.6)
     assert last["strict"]["std"] == pytest.approx(0.02**0.5)
     assert (last["strict"]["seeds"], last["strict"]["set"]) == ([0, 1], ["train.epochs=3"])
@@ -415,7 +415,7 @@ def test_a_broken_result_is_named(tmp_path, capsys, cache):
     assert main(["tables", "--runs", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"s7 tables: {broken}: not JSON (")
+    assert err.startswith(f"s7 tables: {broken}: not a result (")
     assert err.count("\n") == 1
 
 
@@ -430,5 +430,5 @@ def test_help_comes_without_jax():
 def test_kept_results_are_read():
     """Those of docs/results are results, and one of each table that they are in."""
     found = read([Path(__file__).parents[2] / "docs" / "results"])
-    assert all(isinstance(result, Result) for result in found)
-    assert {("walker2d", "strict"), ("human-activity", "paper")} <= {(q.task, q.protocol) for q in found}
+    assert all(isinstance(result, TestedRun) for result in found)
+    assert {("walker2d", "strict"), ("human-activity", "paper")} <= {(q.result.task, q.result.protocol) for q in found}

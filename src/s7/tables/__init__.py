@@ -1,4 +1,4 @@
-"""The tables of the paper beside what came out here: `sheets` fills them in, `page` writes them down."""
+"""The paper's tables with results of this library: `sheets` fills them in, `as_text` and others format them."""
 
 from s7.tables.filling import sheets
 from s7.tables.page import as_json, as_markdown, as_text

@@ -1,4 +1,4 @@
-"""The paper's tables, filled in: printed, here under `paper`, here under `strict`."""
+"""The paper's tables with a column of results of this library for each protocol."""
 
 import math
 import statistics
@@ -6,30 +6,36 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from s7.publishing.text import mean_std, number
+from s7.publishing.text import count, mean_std, number
 from s7.settings import unknown
 from s7.tables import hyperparameters
 from s7.tables.printed import TABLES, Line, Table, value
-from s7.tables.results import STEPS, Group, Result, choose
+from s7.tables.results import STEPS, Group, TestedRun, choose
 from s7.tables.sheet import Sheet
 
 PROTOCOLS = ("paper", "strict")
-NO_MODEL, NOT_RUN, NO_DATA = "no such model here", "not run here", "not run here: no data"
+NO_MODEL, NOT_RUN, NO_DATA = "not implemented", "not run", "not run: no data"
 AVERAGE = "average"
-BY_STEPS = f"trained for a time or a number of batches ({STEPS}), not the preset's epochs"
+BY_STEPS = f"trained for a given time or number of steps ({STEPS}) instead of the preset's epochs"
 
 HasData = Callable[[str], bool]
 
 
 def names() -> list[str]:
-    """Of all tables."""
+    """The names of all tables."""
     return [*(table.name for table in TABLES), hyperparameters.NAME]
 
 
-def sheets(wanted: Sequence[str], results: Sequence[Result], has_data: HasData) -> list[Sheet]:
-    """The tables of these names, or in which these tasks are; all of them if none is named."""
+def sheets(wanted: Sequence[str], runs: Sequence[TestedRun], has_data: HasData) -> list[Sheet]:
+    """Fill in the tables of these names or with these tasks; all of them if none is given.
+
+    Args:
+        wanted: names of tables or tasks.
+        runs: the runs to take results from.
+        has_data: says whether the data of a task are installed.
+    """
     chosen = set(names()) if not wanted else {name for word in wanted for name in _meant(word)}
-    filled = [_filled(table, results, has_data) for table in TABLES if table.name in chosen]
+    filled = [_filled(table, runs, has_data) for table in TABLES if table.name in chosen]
     return filled + ([hyperparameters.sheet()] if hyperparameters.NAME in chosen else [])
 
 
@@ -43,27 +49,32 @@ def _meant(word: str) -> list[str]:
     return found + ([hyperparameters.NAME] if word in hyperparameters.PRINTED else [])
 
 
-def _filled(table: Table, results: Sequence[Result], has_data: HasData) -> Sheet:
-    filling = _Filling(table, [result for result in results if table.metric in result.test], has_data)
+def _filled(table: Table, runs: Sequence[TestedRun], has_data: HasData) -> Sheet:
+    filling = _Filling(table, [run for run in runs if table.metric in run.result.test], has_data)
     several = len(table.tasks) > 1
     rows, records = [], []
     for task, line, printed in _printed(table):
         here = [filling.cell(line, task, protocol) for protocol in PROTOCOLS]
         labels = [task, line.name] if several else [line.name]
-        counted = f" = {line.counted} here" if line.counted else ""
+        counted = f" (= {line.counted} as measured here)" if line.counted else ""
         rows.append([*labels, printed + counted, *(text for text, _ in here)])
         about: dict[str, Any] = {"table": table.name, "task": task, "name": line.name, "model": line.model}
         about |= {"metric": table.metric, "scale": table.unit.scale, "printed": printed, "value": value(printed)}
         about |= {"counted": float(line.counted)} if line.counted else {}
         records.append(about | {protocol: record for protocol, (_, record) in zip(PROTOCOLS, here, strict=True)})
     unit = f", {table.unit.name}" if table.unit.name else ""
-    heads = [*(["task"] if several else []), table.varied, "printed", *(f"here, {name}" for name in PROTOCOLS)]
+    heads = [
+        *(["task"] if several else []),
+        table.varied,
+        "published",
+        *(f"measured ({name} protocol)" for name in PROTOCOLS),
+    ]
     footnotes = tuple(f"[{number}] {text}." for text, number in filling.footnotes.items())
     return Sheet(table.name, table.title + unit, heads, rows, (*footnotes, *table.notes), records)
 
 
 def _printed(table: Table) -> Iterable[tuple[str, Line, str]]:
-    """(task, line, what is printed), task by task, and the averages last."""
+    """(task, row, published value), task by task, and the averages last."""
     for place, task in enumerate(table.tasks):
         yield from ((task, line, line.printed[place]) for line in table.lines if line.printed[place])
     yield from ((AVERAGE, line, line.average) for line in table.lines if line.average)
@@ -71,15 +82,15 @@ def _printed(table: Table) -> Iterable[tuple[str, Line, str]]:
 
 @dataclass
 class _Filling:
-    """Finds the runs behind each cell, and numbers the footnotes as they come."""
+    """Find the runs of each cell, and number the footnotes."""
 
     table: Table
-    results: list[Result]
+    runs: list[TestedRun]
     has_data: HasData
     footnotes: dict[str, int] = field(default_factory=dict)
 
     def cell(self, line: Line, task: str, protocol: str) -> tuple[str, dict[str, Any]]:
-        """For people, and for machines."""
+        """A cell as text and as JSON."""
         if line.model is None:
             return NO_MODEL, {"missing": NO_MODEL}
         if task == AVERAGE:
@@ -89,18 +100,22 @@ class _Filling:
             why = NOT_RUN if self.has_data(task) else NO_DATA
             return why, {"missing": why}
         values = self._values(group)
-        first = group.first
-        about = f"{_runs(len(values))}, {_short(first.parameters)}" if first.parameters else _runs(len(values))
+        first, parameters = group.first, group.first.result.parameters
+        about = count(len(values), "run")
+        about += f", {_short(parameters)}" if parameters else ""
         record: dict[str, Any] = {"mean": statistics.mean(values), "std": _deviation(values)}
-        record |= {"seeds": [run.seed for run in group.runs], "parameters": first.parameters, "preset": first.preset}
+        record |= {"seeds": [run.result.seed for run in group.runs], "parameters": parameters, "preset": first.preset}
         record |= {"variant": first.variant, "set": list(first.settings)}
-        record |= {"files": [str(run.path) for run in group.runs]}
-        told = number(values[0]) if len(values) == 1 else mean_std(values)
-        return f"{told} ({about}){self._footnote(first)}", record
+        record |= {"files": [run.source for run in group.runs]}
+        return f"{mean_std(values)} ({about}){self._footnote(first)}", record
 
     def _group(self, line: Line, task: str, protocol: str) -> Group | None:
         wanted = (task, line.model, protocol)
-        return choose(self.results, lambda r: (r.task, r.model, r.protocol) == wanted, line.variants)
+
+        def fits(run: TestedRun) -> bool:
+            return (run.result.task, run.result.model, run.result.protocol) == wanted
+
+        return choose(self.runs, fits, line.variants)
 
     def _values(self, group: Group) -> list[float]:
         return [self.table.unit.scale * q for q in group.values(self.table.metric)]
@@ -112,25 +127,21 @@ class _Filling:
             return NOT_RUN, {"missing": NOT_RUN}
         return number(statistics.mean(whole)), {"mean": statistics.mean(whole)}
 
-    def _footnote(self, first: Result) -> str:
-        """The mark of what a run has other than its model's preset `ours`."""
+    def _footnote(self, first: TestedRun) -> str:
+        """The footnote mark of a run that differs from the preset `ours`."""
         preset = [] if first.preset == "ours" else [f"preset {first.preset}"]
-        told = ", ".join([*preset, *(BY_STEPS if setting == STEPS else setting for setting in first.settings)])
-        if not told:
+        text = ", ".join([*preset, *(BY_STEPS if setting == STEPS else setting for setting in first.settings)])
+        if not text:
             return ""
-        return f" [{self.footnotes.setdefault(told, len(self.footnotes) + 1)}]"
+        return f" [{self.footnotes.setdefault(text, len(self.footnotes) + 1)}]"
 
 
 def _deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
-
-
 def _short(parameters: int) -> str:
-    """As the paper writes them: 2.3k, 176k, 4.1M."""
+    """A number of parameters as the paper writes it: 2.3k, 176k, 4.1M."""
     if parameters < 1000:
         return str(parameters)
     if parameters < 999_500:

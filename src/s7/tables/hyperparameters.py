@@ -1,4 +1,4 @@
-"""The paper's table of hyperparameters, beside the presets `paper` that repeat it."""
+"""The paper's table of hyperparameters, compared with the presets `paper`."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from s7.tables.sheet import Sheet
 
 NAME = "hyperparameters"
 
-# Where each column stands in a preset; the paper's LR, a base rate, in none.
+# The setting of a preset for each column. The paper's LR is a base rate, which no setting corresponds to.
 COLUMNS = {
     "depth": ("model", "depth"),
     "H": ("model", "width"),
@@ -36,32 +36,32 @@ PRINTED = {
     "walker2d": ("1", "100", "0.21", "32", "16", "3.7e-5", "2.25e-3", "0.085", "100", "60"),
 }
 NOTES = (
-    "H: width, P: state, J: blocks, WD: weight decay, B: batch.",
-    "SSM LR is about LR × B in all rows but dvs-gesture and pathfinder: LR is a base rate, and presets hold SSM LR.",
-    "All else learns at SSM LR times a factor that the paper does not print. The last column has that rate and the "
-    "factor, which is that of the released configuration.",
-    "The paper has no row for pendulum, fitzhugh-nagumo and path-x.",
+    "H: width, P: state size, J: blocks, WD: weight decay, B: batch size.",
+    "SSM LR is about LR × B in all rows but dvs-gesture and pathfinder: LR is a base rate, and the presets use SSM LR.",
+    "All other parameters are trained at SSM LR times a factor that the paper does not give. The last column shows "
+    "that learning rate and the factor, which is taken from the released configuration.",
+    "The paper gives no hyperparameters for pendulum, fitzhugh-nagumo and path-x.",
 )
 
 
 def sheet() -> Sheet:
-    """Each task's row, with what the preset holds instead where it differs."""
+    """A row for each task, with the settings of the preset that differ."""
     rows, records = [], []
     for task, printed in PRINTED.items():
         held = preset(task, "paper")
         other = differences(printed, held)
         rate, ssm = held["train"]["learning_rate"], held["train"]["ssm_learning_rate"]
-        told = ", ".join(f"{name} {number:g}" for name, number in other.items()) or "the same"
-        rows.append([task, *printed, told, f"{_power(rate)} ({rate / ssm:.3g} ×)"])
+        text = ", ".join(f"{name} {number:g}" for name, number in other.items()) or "identical"
+        rows.append([task, *printed, text, f"{_power(rate)} ({rate / ssm:.3g} ×)"])
         about: dict[str, Any] = {"table": NAME, "task": task}
         about |= {"printed": dict(zip(COLUMNS, map(value, printed), strict=True))}
         records.append(about | {"differs": other, "learning_rate": rate})
-    heads = ["task", *COLUMNS, "preset paper", "rate of all else"]
+    heads = ["task", *COLUMNS, "preset `paper`", "other learning rate"]
     return Sheet(NAME, "Hyperparameters of S7", heads, rows, NOTES, records)
 
 
 def differences(printed: tuple[str, ...], held: Table) -> dict[str, float]:
-    """What a preset holds where that is not what is printed."""
+    """The settings of a preset that differ from the published ones."""
     places = {name: place for name, place in COLUMNS.items() if place is not None}
     numbers = dict(zip(COLUMNS, map(value, printed), strict=True))
     found = {name: held[section][key] for name, (section, key) in places.items()}
@@ -69,6 +69,6 @@ def differences(printed: tuple[str, ...], held: Table) -> dict[str, float]:
 
 
 def _power(number: float) -> str:
-    """8.64e-4, as the paper writes rates."""
+    """8.64e-4, as the paper writes learning rates."""
     mantissa, exponent = f"{number:.2e}".split("e")
     return f"{mantissa}e{int(exponent)}"

@@ -7,7 +7,7 @@ Its table of hyperparameters is in `hyperparameters.py`.
 from typing import NamedTuple
 
 # How `s7 ablate` names its variants. The model as it is set has no name where it was trained alone.
-ALONE, BESIDE, WITHOUT, USUAL = "", "as set", "no reparameterization", "a=1 b=0.5"
+UNNAMED, AS_SET, NO_REPARAMETERIZATION, USUAL = "", "as set", "no reparameterization", "a=1 b=0.5"
 
 
 class Unit(NamedTuple):
@@ -32,7 +32,7 @@ class Line(NamedTuple):
     model: str | None
     printed: tuple[str, ...]
     average: str = ""
-    variants: tuple[str, ...] = (ALONE, BESIDE)
+    variants: tuple[str, ...] = (UNNAMED, AS_SET)
     counted: str = ""
 
 
@@ -232,8 +232,8 @@ def _switched(name: str, title: str, printed: dict[str, tuple[str, str]], *notes
     """An ablation that prints (without, with) of each task."""
     without, full = zip(*printed.values(), strict=True)
     lines = (
-        Line("no", "s7", without, variants=(WITHOUT,)),
-        Line("yes", "s7", full, variants=(USUAL, BESIDE, ALONE)),
+        Line("no", "s7", without, variants=(NO_REPARAMETERIZATION,)),
+        Line("yes", "s7", full, variants=(USUAL, AS_SET, UNNAMED)),
     )
     return Table(name, title, "accuracy", PERCENT, tuple(printed), lines, "reparameterization", (*notes, _SWITCH))
 
@@ -270,7 +270,7 @@ ABLATION_A_B = Table(
     ("dvs-gesture", "eigenworms", "listops"),
     (
         Line("a = 0.5, b = 0.5", "s7", ("98.7", "96.8", "62.53"), variants=("a=0.5 b=0.5",)),
-        Line("a = 1, b = 0.5", "s7", ("99.2", "97.5", "63.77"), variants=(USUAL, BESIDE, ALONE)),
+        Line("a = 1, b = 0.5", "s7", ("99.2", "97.5", "63.77"), variants=(USUAL, AS_SET, UNNAMED)),
         Line("a = 1, b = 1", "s7", ("98.9", "97.1", "63.22"), variants=("a=1 b=1",)),
     ),
     varied="a, b",

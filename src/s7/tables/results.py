@@ -1,152 +1,166 @@
-"""Results of runs: read from files, and put together where they differ in nothing but their seed."""
+"""Results of runs: read from folders and archives, and grouped where they differ only in their seed."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from s7.records import Result
 from s7.settings import from_assignments
-from s7.tables.printed import ALONE, BESIDE, WITHOUT
+from s7.tables import archive
+from s7.tables.printed import AS_SET, NO_REPARAMETERIZATION, UNNAMED
 
 TRANSITION, STEPS = "model.transition", "train.steps"
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a finished run says of itself.
+class TestedRun:
+    """A run that was evaluated on test data. `source` is the file, and in an archive the name, of its result."""
 
-    `settings` are those that were changed against the preset, but for the variant's, and with `train.steps` by name
-    only: a training of so many minutes has as many `steps` as that machine could make then. `data` is the digest of
-    what was tested.
-    """
+    __test__ = False  # pytest: not a test
 
-    path: Path
-    task: str
-    model: str
-    preset: str
-    protocol: str
-    variant: str
-    settings: tuple[str, ...]
-    parameters: int | None
-    data: str
-    seed: int
-    steps: int
-    version: tuple[int, ...]
-    test: dict[str, float]
+    source: str
+    result: Result
 
-    @classmethod
-    def of(cls, path: Path, table: Any) -> "Result | None":
-        """None if the table is not the result of a run that was tested, on data that it did not learn."""
-        if not isinstance(table, dict) or not isinstance(table.get("test"), dict):
-            return None
-        if not all(isinstance(table.get(name), str) for name in ("task", "model", "protocol")):
-            return None
-        digests = table.get("data_sha256") or {}
-        if digests.get("train") and digests["train"] == digests.get("test"):
-            return None
-        assignments = sorted(table.get("set") or [])
-        variant = table.get("variant") or variant_of(assignments)
-        if variant not in (ALONE, BESIDE):
-            assignments = [one for one in assignments if not one.startswith(TRANSITION)]
-        steps = from_assignments(assignments).get("train", {}).get("steps", 0)
-        settings = tuple(STEPS if one.startswith(f"{STEPS}=") else one for one in assignments)
-        return cls(
-            *(path, table["task"], table["model"], table.get("preset", "ours"), table["protocol"]),
-            *(variant, settings, table.get("parameters"), digests.get("test", ""), table.get("seed", 0)),
-            steps=steps,
-            version=tuple(map(int, re.findall(r"\d+", (table.get("versions") or {}).get("s7", "")))),
-            test=table["test"],
-        )
+    @cached_property
+    def variant(self) -> str:
+        """The name of the variant, also where the settings were changed by hand."""
+        return self.result.variant or variant_of(self.result.set)
+
+    @cached_property
+    def settings(self) -> tuple[str, ...]:
+        """The settings that differ from the preset, without those of the variant.
+
+        `train.steps` is listed without its value: a run of so many minutes has as many steps as the machine made.
+        """
+        changes = sorted(self.result.set)
+        if self.variant not in (UNNAMED, AS_SET):
+            changes = [change for change in changes if not change.startswith(TRANSITION)]
+        return tuple(STEPS if change.startswith(f"{STEPS}=") else change for change in changes)
+
+    @cached_property
+    def steps(self) -> int:
+        """The number of steps, if it was set; else 0."""
+        return from_assignments(self.result.set).get("train", {}).get("steps", 0)
+
+    @property
+    def preset(self) -> str:
+        """The preset's name."""
+        return self.result.preset or "ours"
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The version of s7 that made the run."""
+        return tuple(map(int, re.findall(r"\d+", self.result.versions.get("s7", ""))))
+
+    @property
+    def kind(self) -> tuple:
+        """What runs have in common that differ only in their seed and number of steps."""
+        result = self.result
+        # With the data and the size of the model, as a file or a preset may have changed between two runs.
+        size, data = result.parameters or 0, result.data_sha256.get("test", "")
+        return result.task, result.model, self.preset, result.protocol, self.variant, self.settings, size, data
 
 
-def variant_of(assignments: Sequence[str]) -> str:
-    """The variant of S7 that settings amount to, where it is one of the paper's ablations."""
-    transition = from_assignments(assignments).get("model", {}).get("transition", {})
+def variant_of(changes: Sequence[str]) -> str:
+    """The paper's ablation that changes of settings amount to; "" if it is none."""
+    transition = from_assignments(changes).get("model", {}).get("transition", {})
     if isinstance(transition, str):
         transition = {"kind": transition}
     if transition.get("kind") == "Plain":
-        return WITHOUT
+        return NO_REPARAMETERIZATION
     a, b = transition.get("a", 1), transition.get("b", 0.5)
-    return ALONE if (a, b) == (1, 0.5) else f"a={a:g} b={b:g}"
+    return UNNAMED if (a, b) == (1, 0.5) else f"a={a:g} b={b:g}"
 
 
-def read(folders: Iterable[Path]) -> list[Result]:
-    """All results in these folders and below, whatever their files are called."""
+def read(folders: Iterable[Path]) -> list[TestedRun]:
+    """Read all tested runs in these folders and below: JSON files of any name, and archives."""
     found = []
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder}: no such folder; results are looked for in folders of runs")
-        for path in sorted(folder.rglob("*.json")):
-            try:
-                table = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                if path.name == "result.json":
-                    raise ValueError(f"{path}: not JSON ({error}); move it away, or run it again") from None
-                continue
-            result = Result.of(path, table)
-            if result:
-                found.append(result)
+        found += [TestedRun(source, result) for source, result in _results(folder) if _is_tested(result)]
     return found
+
+
+def _results(folder: Path) -> Iterator[tuple[str, Result]]:
+    for path in sorted(folder.rglob(f"*{archive.SUFFIX}")):
+        for name, record in archive.read(path).items():
+            if record.result is not None:
+                yield f"{path}:{name}", record.result
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+            if _looks_like_a_result(table):
+                yield str(path), Result.from_json(table)
+        except ValueError as error:
+            if path.name == "result.json":
+                raise ValueError(f"{path}: not a result ({error}); move it away, or repeat the run") from None
+
+
+def _looks_like_a_result(table: Any) -> bool:
+    return isinstance(table, dict) and all(isinstance(table.get(name), str) for name in ("task", "model", "protocol"))
+
+
+def _is_tested(result: Result) -> bool:
+    """Whether a run was evaluated on data that it was not trained on."""
+    digests = result.data_sha256
+    return bool(result.test) and not (digests.get("train") and digests["train"] == digests.get("test"))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed."""
+    """Runs that differ only in their seed."""
 
-    runs: tuple[Result, ...]
+    runs: tuple[TestedRun, ...]
 
     @property
-    def first(self) -> Result:
-        """Which speaks for all of them where they do not differ."""
+    def first(self) -> TestedRun:
+        """One of them, for what they have in common."""
         return self.runs[0]
 
     def values(self, metric: str) -> list[float]:
-        """A metric of the test, of each run."""
-        return [run.test[metric] for run in self.runs]
+        """A test metric of each run."""
+        return [run.result.test[metric] for run in self.runs]
 
     @property
     def rank(self) -> tuple:
-        """The lower, the better it stands for its model: on the task's own data, as the preset has it, often run."""
-        sections = [assignment.partition(".")[0] for assignment in self.first.settings]
+        """Lower for groups that represent a model better: the task's own data, the preset's model, more runs."""
+        sections = [change.partition(".")[0] for change in self.first.settings]
         changed = "data" in sections, "model" in sections
         newest = max(run.version for run in self.runs)
         return (*changed, -len(self.runs), len(sections), self.first.preset != "ours", tuple(-n for n in newest))
 
 
-def groups(results: Iterable[Result]) -> list[Group]:
-    """The results in groups. A seed that was run more than once, or kept as a copy, counts once: the newest."""
+def groups(runs: Iterable[TestedRun]) -> list[Group]:
+    """Group runs that differ only in their seed. Of several runs with one seed, or copies, the newest counts."""
     found = []
-    for _, same in groupby(sorted(results, key=_kind), key=_kind):
-        alike: list[Result] = []
-        for result in sorted(same, key=lambda result: result.steps):
-            # Steps of one time differ with the machine's mood; twice as many are those of another time.
-            if alike and result.steps > 2 * alike[-1].steps:
-                found.append(_one_of_each_seed(alike))
+    for _, same in groupby(sorted(runs, key=lambda run: run.kind), key=lambda run: run.kind):
+        alike: list[TestedRun] = []
+        for run in sorted(same, key=lambda run: run.steps):
+            # The steps made in one time vary with the load of the machine; twice as many are of another time.
+            if alike and run.steps > 2 * alike[-1].steps:
+                found.append(_one_per_seed(alike))
                 alike = []
-            alike.append(result)
-        found.append(_one_of_each_seed(alike))
+            alike.append(run)
+        found.append(_one_per_seed(alike))
     return found
 
 
-def choose(results: Iterable[Result], fits: Callable[[Result], bool], variants: Sequence[str]) -> Group | None:
-    """The group that stands best for a line of a table: of the first variant that there is."""
-    fitting = [result for result in results if fits(result)]
+def choose(runs: Iterable[TestedRun], fits: Callable[[TestedRun], bool], variants: Sequence[str]) -> Group | None:
+    """The group that best represents a row of a table, of the first variant that has one."""
+    fitting = [run for run in runs if fits(run)]
     for variant in variants:
-        found = groups(result for result in fitting if result.variant == variant)
+        found = groups(run for run in fitting if run.variant == variant)
         if found:
             return min(found, key=lambda group: group.rank)
     return None
 
 
-def _kind(result: Result) -> tuple:
-    # With the data and the size of the model, for a file or a preset may have changed between two runs.
-    who = (result.task, result.model, result.preset, result.protocol, result.variant)
-    return (*who, result.settings, result.parameters or 0, result.data)
-
-
-def _one_of_each_seed(results: list[Result]) -> Group:
-    newest = {result.seed: result for result in sorted(results, key=lambda result: result.version)}
+def _one_per_seed(runs: list[TestedRun]) -> Group:
+    newest = {run.result.seed: run for run in sorted(runs, key=lambda run: run.version)}
     return Group(tuple(newest[seed] for seed in sorted(newest)))

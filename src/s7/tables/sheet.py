@@ -1,11 +1,11 @@
-"""A table ready to be written down."""
+"""A table ready to be formatted."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
 class Sheet(NamedTuple):
-    """Cells as text, with notes to stand below; `records` are the rows for machines."""
+    """Cells as text, with notes below them; `records` are the rows as JSON objects."""
 
     name: str
     title: str
