@@ -33,8 +33,14 @@ seed 0."""
 
 def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) -> None:
     """Train the runs of these entries that are not stored yet."""
-    from s7.cli.main import main as s7
+    from s7.data.folder import DataFolder
+    from s7.job import Job
+    from s7.machine import keep_compiled_code, keep_freed_memory
+    from s7.settings import from_assignments
+    from s7.training.display import display
 
+    keep_freed_memory()
+    keep_compiled_code()
     for entry in ENTRIES:
         if entry.name not in names:
             continue
@@ -43,14 +49,9 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
             if name in records() or (seeds is not None and run.seed not in seeds):
                 continue
             print(f"\n{name}", flush=True)
-            out = RUNS / name
-            if out.exists():
-                words = ["train", "--resume", str(out)]
-            else:
-                words = ["train", entry.task, "--protocol", entry.protocol, "--seed", str(run.seed), "--out", str(out)]
-                words += ["--set", *run.settings] if run.settings else []
-            if s7([*words, *(["--data", str(data)] if data else [])]):
-                raise SystemExit(f"{name}: stopped")
+            out, settings = RUNS / name, from_assignments(run.settings)
+            job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
+            job.run(out, DataFolder(data), resume=out.exists(), callbacks=(display(),))
             store({name: out}, curves=entry.curve)
 
 
