@@ -119,6 +119,24 @@ def test_numbers_out_of_range_are_rejected(arguments, message, capsys):
     assert message in error_of(capsys, *arguments.split())
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rate", "learning_rate"),
+        ("decay", "weight_decay"),
+        ("batch", "batch_size"),
+        ("warm_up", "warmup"),
+        ("clip", "clip_norm"),
+        ("shapes", "buckets"),
+    ],
+)
+def test_old_names_of_settings_give_the_new_name(old, new, tmp_path, capsys):
+    for command in (("train", "walker2d"), ("compare", "walker2d", "--models", "s7"), ("ablate", "walker2d")):
+        error = error_of(capsys, *command, "--out", str(tmp_path / "out"), "--set", f"train.{old}=1")
+        assert f"train.{old}: {old!r} is now called {new}" in error
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def failing(monkeypatch):
     """Replaces `s7 tasks` by a command that raises an error."""
