@@ -114,7 +114,7 @@ def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, publishe
     monkeypatch.setattr(walker2d.Walker2d, "manual_download", "Ask the author for it")
     place = tmp_path / "data"
     said = refuse(capsys, "fetch", "walker2d", "--data", place)
-    assert said == f"s7 data: Ask the author for it. Put it at {place / NAME}, then give this command again\n"
+    assert said == f"s7 data: Ask the author for it. Put it at {place / NAME}, then repeat the command\n"
     (place / "walker2d").mkdir(parents=True)
     (place / NAME).write_bytes((published / NAME).read_bytes())
     assert main(["data", "fetch", "walker2d", "--data", str(place)]) == 0
@@ -126,7 +126,7 @@ def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, publishe
 def test_a_task_without_an_address_says_what_it_needs(source, published, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(walker2d.Walker2d, "downloads", ())
     said = refuse(capsys, "fetch", "walker2d", "--data", tmp_path)
-    assert f"no address is known for its data; {walker2d.FILES[0]} is not in {tmp_path}" in said
+    assert f"it has no known download address; {walker2d.FILES[0]} is not in {tmp_path}" in said
     own = "s7.tasks.walker2d:Walker2d"
     assert main(["data", "fetch", own, "--data", str(published)]) == 0
     assert capsys.readouterr().out == "nothing to fetch: its data are here\n"
@@ -192,19 +192,6 @@ def test_help_comes_without_numpy_and_tells_what_there_is():
     done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True)
     assert done.returncode == 0
     assert all(action in done.stdout for action in ("fetch", "check", "make"))
-
-
-def test_progress_is_shown_on_a_terminal_only(monkeypatch, capsys):
-    line = command._Line()
-    line.show("half")
-    line.clear()
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    line = command._Line()
-    line.show("half")
-    line.show("too soon")
-    line.clear()
-    assert capsys.readouterr().err == "\rhalf\033[K\r\033[K"
 
 
 def test_missing_simulators_are_named(tmp_path, monkeypatch, capsys):

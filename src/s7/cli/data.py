@@ -1,16 +1,15 @@
 """Download, check or simulate the data of a task.
 
-`fetch` downloads the official files, going on where it was stopped; `check` reads all of a task's data and says what is
-in them, or what is wrong; `make` walks a robot in MuJoCo, for people without the original rollouts of walker2d.
+`fetch` downloads the official files. `check` reads all data of a task and describes them or reports errors. `make`
+simulates walker2d in MuJoCo.
 """
 
 import argparse
 import json
-import shutil
 import sys
-import time
-from pathlib import Path
 from typing import Any
+
+from s7.cli.options import add_data, add_json, count, seed
 
 SUMMARIES = {
     "fetch": "Download a task's official files. Repeat the command to resume an interrupted download.",
@@ -18,36 +17,33 @@ SUMMARIES = {
     "make": "Simulate the data of walker2d, for use without the original rollouts.",
 }
 SPLITS = ("train", "valid", "test")
-# Of more classes than this, only how many samples they have at least and at most is shown.
+# With more classes than this, only the smallest and the largest class size are shown.
 FEW = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options."""
+    """Add one subcommand per action, with its options."""
     actions = parser.add_subparsers(metavar="action", dest="action", required=True)
     parsers = {name: actions.add_parser(name, help=text, description=text) for name, text in SUMMARIES.items()}
     for name, one in parsers.items():
-        what = "walker2d" if name == "make" else "whose data; s7 tasks lists the tasks"
-        where = "where data are" if name == "check" else "where to put them"
-        one.add_argument("task", help=what)
-        one.add_argument("--data", type=Path, metavar="DIR", help=f"{where} (else $S7_DATA, else ~/.cache/s7)")
-    parsers["make"].add_argument("--rollouts", type=int, default=400, metavar="N", help="how many (default 400)")
-    parsers["make"].add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
-    # Here too, for people write it last; without a default, or it would undo one that was given first.
-    for one in parsers.values():
-        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="write JSON lines for machines")
+        one.add_argument("task", help="walker2d" if name == "make" else "task (s7 tasks lists them)")
+        add_data(one)
+        add_json(one, nested=True)
+    make = parsers["make"]
+    make.add_argument("--rollouts", type=count, default=400, metavar="N", help="number of rollouts (default 400)")
+    make.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the simulation (default 0)")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Does what was asked for."""
+    """Run the action."""
     {"fetch": _fetch, "check": _check, "make": _make}[options.action](options)
 
 
 def _fetch(options: argparse.Namespace) -> None:
-    """Downloads the files and says where they are."""
-    from s7.data.download import Progress, amount, fetch
+    """Download the files and print their paths."""
+    from s7 import progress
+    from s7.data.download import Progress, fetch
     from s7.data.folder import DataFolder
-    from s7.publishing.text import clock
     from s7.tasks import TASKS, find_task
 
     kind = find_task(options.task)
@@ -56,7 +52,7 @@ def _fetch(options: argparse.Namespace) -> None:
     if not downloads:
         missing = kind().missing(folder)
         if missing is not None:
-            raise FileNotFoundError(f"{options.task}: no address is known for its data; {missing}")
+            raise FileNotFoundError(f"{options.task}: it has no known download address; {missing}")
         why = "its data are simulated when it is trained" if options.task in TASKS else "its data are here"
         print(json.dumps({"task": options.task, "files": 0}) if options.json else f"nothing to fetch: {why}")
         return
@@ -64,34 +60,29 @@ def _fetch(options: argparse.Namespace) -> None:
     if not options.json:
         print(f"{options.task}: {len(downloads)} file{'s'[: len(downloads) > 1]} into {place}", flush=True)
         if kind.downloads_are_optional:
-            print("Its data are made when it is trained. These are the published ones, 7.7 GB, for data.origin=lra.")
+            print("Training generates the data. This downloads the published data (7.7 GB), for data.origin=lra.")
     for download in downloads:
-        line = _Line()
-
-        def watch(at: Progress, line: _Line = line, name: str = download.path) -> None:
-            of = "" if at.total is None else f" of {amount(at.total)}, {at.done / max(at.total, 1):.0%}"
-            left = "" if at.seconds_left is None else f", {clock(at.seconds_left)} left"
-            line.show(f"{name}  {amount(at.done)}{of}  {amount(at.speed)}/s{left}")
-
-        def say(text: str, line: _Line = line) -> None:
-            line.clear()
-            print(text, file=sys.stderr, flush=True)
-
         path = place / download.path
         before = path.exists()
         if kind.manual_download and not before:
-            raise FileNotFoundError(f"{kind.manual_download}. Put it at {path}, then give this command again")
-        try:
-            held = fetch(download, place, watch, say)
-        finally:
-            line.clear()
+            raise FileNotFoundError(f"{kind.manual_download}. Put it at {path}, then repeat the command")
+        with progress.bar(download.path, unit="bytes") as bar:
+
+            def watch(at: Progress, bar: progress.Bar = bar) -> None:
+                bar.update(done=at.done, total=at.total)
+
+            held = fetch(download, place, watch, _warn)
         _show_file(held, options.json, {"url": download.url, "fetched": not before})
     if not options.json:
         print(f"Next: s7 data check {options.task}")
 
 
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _check(options: argparse.Namespace) -> None:
-    """The files, then what is read from them."""
+    """Check the files, then describe the data that are read from them."""
     from s7.data.download import check
     from s7.data.folder import DataFolder
     from s7.tasks import find_task
@@ -120,7 +111,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def describe(samples: Any, objective: Any) -> dict[str, Any]:
-    """What is in one split: how many, how long, of which classes, which values, which gaps."""
+    """Describe a split: number and lengths of sequences, values, classes and gaps."""
     import numpy as np
 
     targets, counted = samples.targets, len(samples)
@@ -156,7 +147,7 @@ def _spread(array: Any) -> dict[str, Any]:
 
 
 def _lines(split: str, found: dict[str, Any]) -> list[str]:
-    """One split for people."""
+    """The description of a split as text."""
     lengths, inputs, targets = found["lengths"], found["inputs"], found["targets"]
     pairs = f" of {found['documents']} documents" if found["documents"] > 1 else ""
     shape = " × ".join(map(str, inputs["shape"]))
@@ -200,27 +191,9 @@ def _show_file(held: Any, as_json: bool, more: dict[str, Any] | None = None) -> 
     print(f"{held.path}  {amount(held.bytes)}  {held.digest} ({known[held.against]})", flush=True)
 
 
-class _Line:
-    """A line of a terminal that rewrites itself a few times a second; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
-        self.shown = 0.0
-
-    def show(self, text: str) -> None:
-        now = time.perf_counter()
-        if self.live and now - self.shown > 0.2:
-            self.shown = now
-            width = shutil.get_terminal_size().columns
-            print(f"\r{text[: width - 1]}\033[K", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self.live and self.shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 def _make(options: argparse.Namespace) -> None:
-    """Makes them and says where they are."""
+    """Simulate the rollouts and print their path."""
+    from s7 import progress
     from s7.data.folder import DataFolder
     from s7.tasks import find_task, walker_rollouts
     from s7.tasks.walker2d import MADE
@@ -228,24 +201,16 @@ def _make(options: argparse.Namespace) -> None:
     find_task(options.task)
     if options.task != "walker2d":
         raise ValueError(f"{options.task}: its data are simulated when it is trained; there is nothing to make")
-    if options.rollouts < 1:
-        raise ValueError(f"--rollouts {options.rollouts}: must be at least 1")
     path = DataFolder(options.data).places[0] / MADE
     if path.exists():
-        raise FileExistsError(f"{path}: is there already; remove it first, or give another --data")
-    started = time.perf_counter()
-
-    def watch(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            left = (time.perf_counter() - started) / done * (total - done)
-            print(f"\r{done}/{total} rollouts, {left:.0f} s left\033[K", end="", file=sys.stderr, flush=True)
-
-    made = walker_rollouts.generate(options.rollouts, options.seed, watch=watch)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+        raise FileExistsError(f"{path}: already exists; remove it, or choose another folder with --data")
+    with progress.bar("simulating", options.rollouts) as bar:
+        made = walker_rollouts.generate(
+            options.rollouts, options.seed, watch=lambda done, total: bar.update(done=done, total=total)
+        )
     walker_rollouts.write(path, made)
     if options.json:
         print(json.dumps({"path": str(path), "rollouts": options.rollouts, "steps": len(made.obs)}))
     else:
         print(f"{options.rollouts} rollouts, {len(made.obs):,} steps: {path}")
-        print("Not the original data: errors on them are not comparable with published ones.")
+        print("These are not the original data: errors on them cannot be compared with published results.")
