@@ -16,13 +16,14 @@ from jaxtyping import Int
 
 from s7.data.batching import Batch, Batching, Plan
 from s7.data.samples import Samples
+from s7.registry import Registered
 
 # Batches that are made ahead of the step that reads them.
 AHEAD = 2
 
 
 @dataclass(frozen=True)
-class Augmentation(ABC):
+class Augmentation(Registered, ABC):
     """Training samples, varied at random. Its fields tell a run that goes on that it is the same."""
 
     @abstractmethod

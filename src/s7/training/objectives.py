@@ -15,12 +15,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from s7.data.samples import Samples
+from s7.registry import Registered
 
 Values = dict[str, Float[Array, "*T"]]
 
 
 @dataclass(frozen=True)
-class Objective(ABC):
+class Objective(Registered, ABC):
     """Base class of objectives. `metric` selects the best epoch; `better` is its direction."""
 
     metric: ClassVar[str]
