@@ -36,7 +36,7 @@ class Objective(Registered, ABC):
     def values(self, outputs: Float[Array, "*T O"], targets: Shaped[Array, "..."]) -> Values:
         """The `loss` of each target, and the values whose means are the metrics."""
 
-    def check(self, samples: Samples) -> None:  # noqa: B027  (nothing to check is a fine answer)
+    def check(self, samples: Samples) -> None:
         """Raise ValueError if the targets do not fit the objective."""
 
     def summary(self, means: dict[str, float]) -> dict[str, float]:
