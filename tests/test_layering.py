@@ -18,6 +18,7 @@ import pytest
 import s7
 
 ROOT = Path(s7.__file__).parent
+HOME: dict[str, str] = vars(s7)["_HOME"]
 
 # From bottom to top. Modules of one line may import each other, without cycles.
 LAYERS = (
@@ -74,12 +75,12 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             names = [node.module or ""]
             if node.module == "s7":
-                names = [s7._HOME.get(alias.name, "s7") for alias in node.names]
+                names = [HOME.get(alias.name, "s7") for alias in node.names]
                 names = [
                     f"s7.{alias.name}" if home == "s7" else home for alias, home in zip(node.names, names, strict=True)
                 ]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "s7":
-            names = [s7._HOME.get(node.attr, f"s7.{node.attr}")]
+            names = [HOME.get(node.attr, f"s7.{node.attr}")]
         else:
             continue
         for name in names:
