@@ -72,7 +72,7 @@ def test_two_trials_at_a_time(make_study, run):
     assert all(trial.folder.is_finished for trial in study.trials())
 
 
-def test_a_trial_is_told_its_specification(make_study, run, tmp_path):
+def test_a_trial_gets_its_specification(make_study, run, tmp_path):
     study = make_study("s7", seeds=1, minutes=2.0, test=False, settings={"train": {"batch_size": 4}})
     run(study, data=tmp_path)
     folder = study.out / "s7-0"

@@ -97,7 +97,7 @@ class Study:
         )
 
     def spec(self, trial: Trial, data: Path | None) -> TrialSpec:
-        """What the process of a trial is told. `data` is the data folder, None for the default."""
+        """The specification for the process of a trial. `data` is the data folder, None for the default."""
         job = self.job(trial.variant, trial.seed)
         return TrialSpec(
             job.task,
