@@ -1,65 +1,35 @@
-"""The figures of the page: a dot for each way and case, and lines over the length."""
+"""The figures of the page: a dot for each implementation and case, or lines over the length."""
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, ways_of
-from s7.publishing.plots import log_scale
-
-# Okabe and Ito's colours, told apart by readers with any colour vision; markers tell the same story.
-LOOKS = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-    ("#767676", "X"),
-    ("#000000", "*"),
-)
-STYLE: Any = {
-    "figure.facecolor": "white",
-    "font.size": 9.5,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "svg.hashsalt": "s7",
-}
+from s7.publishing.plots import COLOURS, MARKERS, log_scale
 
 
 class Drawing(NamedTuple):
-    """A figure to be put on a page."""
+    """A figure of the page: `make` draws it."""
 
     name: str
     title: str
-    svg: bytes
+    make: Callable[[], Figure]
 
 
 def drawings(name: str, rows: Sequence[Row]) -> list[Drawing]:
-    """One for each time that the benchmark takes: over the length where layers have several, else dots."""
+    """A figure for each measured time: lines over the length where layers have several lengths, else dots."""
     benchmark = BENCHMARKS[name]
     lines = name == "layer" and len({row["length"] for row in rows}) > 1
     made = []
     for measure in benchmark.measures:
         if measure.ratio:
-            # With a salt for its ids and without a date, a file changes only when its figure does.
-            with matplotlib.rc_context(STYLE):
-                figure = over_length(measure, rows) if lines else dots(benchmark, measure, rows)
-                buffer = io.BytesIO()
-                figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-            made.append(Drawing(f"{name}-{measure.field.partition('_')[0]}", measure.name, buffer.getvalue()))
+            make = partial(over_length, measure, rows) if lines else partial(dots, benchmark, measure, rows)
+            made.append(Drawing(f"{name}-{measure.field.partition('_')[0]}", measure.name, make))
     return made
 
 
@@ -120,4 +90,5 @@ def _log_scale(axes: Axes, measure: Measure, rows: Sequence[Row], which: str) ->
 
 
 def _looks(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
-    return [(way, {"color": colour, "marker": marker}) for way, (colour, marker) in zip(ways_of(rows), cycle(LOOKS))]
+    looks = cycle(zip(COLOURS, MARKERS, strict=True))
+    return [(way, {"color": colour, "marker": marker}) for way, (colour, marker) in zip(ways_of(rows), looks)]

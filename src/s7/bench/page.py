@@ -1,11 +1,13 @@
-"""A page of what was measured, in Markdown, with figures beside it; all of it from files of `s7 bench … --out`."""
+"""The Markdown page of measurements, with figures, made from the files that `s7 bench … --out` wrote."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, number, ways_of
+from s7.bench.measures import BENCHMARKS, Benchmark, Measure, Row, ways_of
 from s7.bench.records import Record, read
-from s7.storage import write_atomically
+from s7.publishing import require
+from s7.publishing.markdown import Document
+from s7.publishing.text import number
 
 ABOUT = {
     "layer": """\
@@ -30,75 +32,65 @@ answer is one of ten classes. Compiling includes tracing.""",
     "stream": """\
 One event after another, with the layer and the model of each task's paper preset, but layer norm. `step in Python`
 waits for each answer before the next event; `step in a scan` is the same function in a `lax.scan` over 1,000 events; a
-chunk is one call for all of its events. A native call lays out its weights first, which one event does not repay:
-unless it is asked for by name, sequences this short are left to XLA.""",
+chunk is one call for all of its events. A native call repacks its weights first, which does not pay
+for a single event: unless the backend is chosen explicitly, such short sequences are left to XLA.""",
 }
 
 
 def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
-    """Reads the files and writes the page and its figures; returns what was written, the page last."""
+    """Write the page and its figures. Returns the paths that were written, the page last."""
     records = {path.stem: read(path) for path in files}
     kinds = [record.name for record in records.values()]
-    try:
-        from s7.bench import figures
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "matplotlib":
-            raise
-        raise ValueError("s7 bench page needs matplotlib; pip install 's7-ssm[report]'") from None
+    require("the page", ("matplotlib",))
+    from s7.bench import figures
+    from s7.publishing import plots
+
     written = []
-    lines = [
-        "# Speed",
-        "",
-        f"    {command}",
-        "",
-        "makes this page, each part from the file that the command at its head writes. Times are the best of several",
-        "runs that the ways take in turns, in one process. In brackets: the time over that of the first way.",
-    ]
-    order, told = list(BENCHMARKS), set()
+    document = Document("Speed")
+    document.made_by(command)
+    document.paragraph(
+        "Each part comes from the file that the command at its head writes. Times are the best of several runs in one "
+        "process, in which the implementations take turns. In brackets: the time relative to the first implementation."
+    )
+    order, described = list(BENCHMARKS), set()
     for stem, record in sorted(records.items(), key=lambda item: order.index(item[1].name)):
         benchmark = BENCHMARKS[record.name]
         # Where two files are of one kind, their names tell them apart.
         of = stem if kinds.count(record.name) > 1 else ""
-        lines += ["", f"## {benchmark.title}{of and f': {of}'}", "", *_how(record)]
-        if record.name not in told:
-            lines += ["", ABOUT[record.name]]
-        told.add(record.name)
+        document.heading(f"{benchmark.title}{of and f': {of}'}")
+        document.command(record.machine["command"])
+        document.paragraph(_machine(record))
+        if record.name not in described:
+            document.raw(ABOUT[record.name])
+        described.add(record.name)
         for drawing in figures.drawings(record.name, record.rows):
             path = out.parent / "figures" / f"{out.stem}-{of and f'{of}-'}{drawing.name}.svg"
-            write_atomically(path, drawing.svg)
-            written.append(path)
-            lines += ["", f"![{drawing.title}](figures/{path.name})"]
+            written.append(plots.save(path, drawing.make))
+            document.figure(drawing.title, path)
         for measure in benchmark.measures:
             if measure.paged and any(row.get(measure.field) is not None for row in record.rows):
-                lines += ["", f"### {measure.name}", "", *pivot(benchmark, measure, record.rows)]
-    write_atomically(out, ("\n".join(lines) + "\n").encode())
-    return [*written, out]
+                document.heading(measure.name, 3)
+                add_table(document, benchmark, measure, record.rows)
+    return [*written, document.write(out)]
 
 
-def pivot(benchmark: Benchmark, measure: Measure, rows: Sequence[Row]) -> list[str]:
-    """A table with a line for each case and a column for each way."""
+def add_table(document: Document, benchmark: Benchmark, measure: Measure, rows: Sequence[Row]) -> None:
+    """Add a table with a row for each case and a column for each implementation."""
     ways = ways_of(rows)
     titles = [column.title for column in benchmark.case]
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        text = number(row.get(measure.field))
+        text = number(row.get(measure.field), 3)
         if measure.ratio and row.get(measure.ratio) is not None and row["way"] != ways[0]:
-            text += f" ({number(row[measure.ratio])})"
+            text += f" ({number(row[measure.ratio], 3)})"
         cells.setdefault(benchmark.key(row), {})[row["way"]] = text
-    lines = [_line([*titles, *ways]), _line(["---"] * len(titles) + ["--:"] * len(ways))]
-    return lines + [_line([*case, *(found.get(way, "–") for way in ways)]) for case, found in cells.items()]
+    lines = [[*case, *(found.get(way, "–") for way in ways)] for case, found in cells.items()]
+    document.table([*titles, *ways], lines, align="<" * len(titles) + ">")
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _how(record: Record) -> list[str]:
+def _machine(record: Record) -> str:
     machine = record.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    return [
-        f"    {machine['command']}",
-        "",
-        f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores, {machine['platform']}; {versions}.",
-        f"A square float32 matrix product runs at {number(machine['sgemm_gflops'])} GFLOP/s there.",
-    ]
+    cores = f"{machine['threads']} of {machine['cores']} cores, {machine['platform']}"
+    rate = f"A square float32 matrix product runs at {number(machine['sgemm_gflops'], 3)} GFLOP/s."
+    return f"{machine['processor']}, {cores}; {versions}. {rate}"
