@@ -301,7 +301,7 @@ def test_the_page_is_made_of_files(layer_rows, tmp_path):
     text = page.read_text()
     assert all(f"(figures/{name})" in text for name in names)
     assert text.index("    s7 bench layer\n") < text.index("    s7 bench stream\n")
-    assert "| shd | model | 6 | 48 | 8 | step in Python | 50.00 | 75.00 (1.50) |" in text
+    assert "| shd | model | 6 | 48 | 8 | step in Python | 50 | 75 (1.5) |" in text
     assert "| layer | 2 | 4,000 | 4 | 3 | diagonal |" in text
     assert "Peak memory" not in text
     assert text.count(" – |") == 2

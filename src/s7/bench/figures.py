@@ -91,4 +91,5 @@ def _log_scale(axes: Axes, measure: Measure, rows: Sequence[Row], which: str) ->
 
 def _looks(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
     looks = cycle(zip(COLOURS, MARKERS, strict=True))
-    return [(way, {"color": colour, "marker": marker}) for way, (colour, marker) in zip(ways_of(rows), looks)]
+    pairs = zip(ways_of(rows), looks, strict=False)
+    return [(way, {"color": colour, "marker": marker}) for way, (colour, marker) in pairs]
