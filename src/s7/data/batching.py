@@ -25,10 +25,10 @@ class Batch(NamedTuple):
 
     inputs: Shaped[np.ndarray, "B L ..."]
     dt: Float[np.ndarray, "B *D L"] | None
-    length: Int[np.ndarray, "B *D"] | None
+    length: Int[np.ndarray, " B *D"] | None
     segments: Int[np.ndarray, "B L"] | None
     targets: Shaped[np.ndarray, "B ..."]
-    weight: Float[np.ndarray, "B *T"]
+    weight: Float[np.ndarray, " B *T"]
 
 
 class Plan(NamedTuple):

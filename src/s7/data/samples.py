@@ -137,7 +137,7 @@ class Samples:
         """The number of events of each sample; for pairs, of the longer document."""
         return np.diff(self.offsets).reshape(len(self), self.documents).max(1)
 
-    def spans(self, chosen: Int[np.ndarray, " M"]) -> tuple[Int[np.ndarray, "M *D"], Int[np.ndarray, "M *D"]]:
+    def spans(self, chosen: Int[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " M *D"], Int[np.ndarray, " M *D"]]:
         """Returns where the chosen samples start and how long they are; for pairs, of each document."""
         sequences = chosen if self.documents == 1 else chosen[:, None] * self.documents + np.arange(self.documents)
         return self.offsets[sequences], self.offsets[sequences + 1] - self.offsets[sequences]

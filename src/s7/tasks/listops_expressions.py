@@ -35,7 +35,7 @@ class Expressions(NamedTuple):
     labels: Int[np.ndarray, " N"]
 
     @classmethod
-    def of(cls, tokens: list[UInt8[np.ndarray, "_"]], labels: list[int]) -> "Expressions":
+    def of(cls, tokens: list[UInt8[np.ndarray, " _"]], labels: list[int]) -> "Expressions":
         """From the tokens of each."""
         offsets = np.cumsum([0, *map(len, tokens)], dtype=np.int64)
         return cls(np.concatenate(tokens), offsets, np.array(labels, np.int32))

@@ -199,7 +199,7 @@ class _Growing:
         self.dashes.halo.put(self.blocked, who, self.dashes.flat(at), way)
 
     def _is_free(
-        self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, "N D 2"], way: Int[np.ndarray, "N #D"]
+        self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, " N D 2"], way: Int[np.ndarray, " N #D"]
     ) -> Bool[np.ndarray, "N D"]:
         """Whether dashes would be in the picture, and on no pixel that is blocked."""
         dashes = self.dashes
