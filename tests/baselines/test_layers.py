@@ -372,7 +372,7 @@ def test_the_transformer_cannot_stream():
         make_block(KINDS["transformer"]).init_state,
         lambda: make(KINDS["transformer"])(np.zeros((2, WIDTH)), state=np.zeros(3)),
     ):
-        with pytest.raises(ValueError, match="a transformer cannot stream: it keeps its whole past"):
+        with pytest.raises(ValueError, match="a transformer cannot stream: it attends to the whole past"):
             start()
 
 

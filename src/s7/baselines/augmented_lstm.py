@@ -1,6 +1,6 @@
-"""The LSTM that is told the time: the plain answer to irregular sampling.
+"""The LSTM with the time gap as an additional input.
 
-So named and compared in Lechner & Hasani, Learning long-term dependencies in irregularly-sampled time series, 2020
+The name is that of Lechner & Hasani, Learning long-term dependencies in irregularly-sampled time series, 2020
 (arXiv 2006.04418).
 """
 
@@ -17,19 +17,19 @@ from s7.initialization import draw, split
 class AugmentedLstm(Lstm):
     """The LSTM with the gap dt_k as one more input:    (i, f, g, o) = W u_k + v dt_k + U h_{k-1} + b
 
-    The gap is taken as it is, so it should be of the order of 1.
+    The gap is not rescaled, so it should be of the order of 1.
     """
 
     reads_gaps: ClassVar[bool] = True
 
     def init(self, units, *, key, dtype):
-        """v has the deviation of the columns of W."""
+        """Draw v like a column of W."""
         lstm_key, gap_key = split(key, 2)
         column = {"v": ((self.gates * units,), 1 / math.sqrt(units))}
         return super().init(units, key=lstm_key, dtype=dtype) | draw(column, key=gap_key, dtype=dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         return super().advance(parameters, drive + parameters["v"] * dt, state, dt)
 
 

@@ -1,8 +1,8 @@
-"""The driver of gated and continuous-time cells: networks that can only be run one event after another.
+"""Recurrent cells, which must be run one event at a time, and the layer that runs them.
 
-A cell says what an event brings whatever the state (a product with the input, done for the whole sequence at once), how
-one step changes the state, and which part of the state is its output. The driver does the rest: the loop over time,
-padding, packing, gaps, windows, the other direction.
+A cell defines the input projection (computed for the whole sequence at once), the state update of one step, and which
+part of the state is the output. `CellLayer` does the rest: the loop over time, padding, packing, gaps, windows and the
+reverse direction.
 """
 
 import math
@@ -26,47 +26,54 @@ State = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class Cell(LayerKind):
-    """What every cell has. The instance holds settings only; parameters are passed in.
+    """The base class of cells. An instance holds settings only; parameters are passed in.
 
-    Unless a cell says otherwise, its parameters are W, U and b of `gates` affine maps of the input and of the state's
-    first part h, an event brings W u_k + b, and h is the output. There are as many units as the layer is wide.
+    By default, the parameters are W, U and b of `gates` affine maps of the input and of h, the first part of the
+    state; the input projection is W u_k + b, and the output is h. A cell has as many units as the layer has features.
     """
 
     gates: ClassVar[int] = 1
 
     @abstractmethod
     def advance(self, parameters: Parameters, drive: Float[Array, " G"], state: State, dt: Float[Array, ""]) -> State:
-        """The state after an event that brings `drive`, a gap dt after the one before (1 in regular time)."""
+        """Compute the state after one event.
+
+        Args:
+            parameters: The parameters, as `prepare` returns them.
+            drive: The input projection of the event.
+            state: The state after the previous event.
+            dt: The gap since the previous event; 1 in regular time.
+        """
 
     def init(self, units: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """W and U of deviation 1/sqrt(units), b zero."""
+        """Draw W and U with standard deviation 1/sqrt(units); b is zero."""
         return affine(units, self.gates, key=key, dtype=dtype)
 
     def start(self, units: int, dtype: DTypeLike) -> State:
-        """The state before the first event."""
+        """Return the state before the first event."""
         return (constant(0, units, dtype),)
 
     def drive(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L G"]:
-        """What each event brings."""
+        """Project the inputs."""
         return linear(parameters["W"], u) + parameters["b"]
 
     def prepare(self, parameters: Parameters) -> Parameters:
-        """What `advance` takes for its parameters, made from them once a sequence."""
+        """Transform the parameters once per sequence, before `advance` uses them."""
         return parameters
 
     def read(self, state: State) -> Float[Array, " H"]:
-        """The output."""
+        """Return the output, a part or a function of the state."""
         return state[0]
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "CellLayer":
-        """A layer of this cell with `width` units; it has no other size to choose."""
+        """Make a layer of `width` units. `state` is ignored: a cell has no separate state size."""
         return CellLayer(self, width, key=key, dtype=dtype)
 
 
 def affine(
     units: int, gates: int, *, key: PRNGKeyArray, dtype: DTypeLike, more: Mapping[str, tuple[int, ...]] | None = None
 ) -> Parameters:
-    """W, U (gates·units × units) and b, and `more` matrices by name, each scaled to its number of columns."""
+    """Draw W and U (gates·units × units) and `more` matrices with deviation 1/sqrt(columns); b is zero."""
     shapes = {"W": (gates * units, units), "U": (gates * units, units)} | dict(more or {})
     wanted = {name: (shape, 1 / math.sqrt(shape[-1])) for name, shape in shapes.items()}
     return draw(wanted, key=key, dtype=dtype) | {"b": constant(0, gates * units, dtype)}

@@ -22,8 +22,8 @@ class Cfc(Cell):
 
         (f, s, g, g') = V q + c        q = 1.7159 tanh(2/3 (W u_k + U h_{k-1} + b))
 
-    q is the backbone that the four heads share, of `backbone` units. The offset s of the time gate is not in the paper
-    but in its authors' code; without it a gap of nothing would always mix the two states evenly.
+    q is the backbone shared by the four heads, with `backbone` units. The offset s of the time gate is not in the paper
+    but in its authors' code; without it, a gap of zero would always mix the two states evenly.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class Cfc(Cell):
             raise ValueError(f"Cfc: backbone={self.backbone} must be at least 1")
 
     def init(self, units, *, key, dtype):
-        """W, U and b of the backbone, V and c of the heads."""
+        """Draw W and U of the backbone and V of the heads; biases are zero."""
         inward, outward = (self.backbone, units), (4 * units, self.backbone)
         matrices = {"W": inward, "U": inward, "V": outward}
         wanted = {name: (shape, 1 / math.sqrt(shape[1])) for name, shape in matrices.items()}
@@ -42,7 +42,7 @@ class Cfc(Cell):
         return draw(wanted, key=key, dtype=dtype) | biases
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         q = 1.7159 * tanh(2 / 3 * (drive + parameters["U"] @ h))
         f, s, soon, late = jnp.split(parameters["V"] @ q + parameters["c"], 4)

@@ -19,8 +19,8 @@ from s7.initialization import constant, split
 class ChronoLstm(Cell):
     """The LSTM, started with    b_f = log T,    b_i = -log T,    T uniform between 1 and `longest` - 1.
 
-    A forget gate of bias log T keeps its cell for about T steps, so that the units remember over all times up to
-    `longest`, the longest dependency that is expected, in steps.
+    A forget gate with bias log T has a time constant of about T steps, so the units cover all time scales up to
+    `longest`, the longest expected dependency in steps.
     """
 
     gates: ClassVar[int] = 4
@@ -31,18 +31,18 @@ class ChronoLstm(Cell):
             raise ValueError(f"ChronoLstm: longest={self.longest} must be at least 2 steps")
 
     def init(self, units, *, key, dtype):
-        """With the biases of the input and forget gates."""
+        """Draw the parameters, with chrono biases for the input and forget gates."""
         map_key, bias_key = split(key, 2)
         log_T = jnp.log(jax.random.uniform(bias_key, (units,), minval=1, maxval=self.longest - 1)).astype(dtype)
         b = jnp.concatenate([-log_T, log_T, constant(0, 2 * units, dtype)])
         return super().init(units, key=map_key, dtype=dtype) | {"b": b}
 
     def start(self, units, dtype):
-        """h and c."""
+        """Return zero h and c."""
         return constant(0, units, dtype), constant(0, units, dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         h, c = state
         return gated(drive + parameters["U"] @ h, c)
 

@@ -17,8 +17,8 @@ from s7.initialization import constant
 class CoRnn(Cell):
     """z_k = z_{k-1} + Δ (tanh(W u_k + U y_{k-1} + Z z_{k-1} + b) - γ y_{k-1} - ε z_{k-1})        y_k = y_{k-1} + Δ z_k
 
-    Damped oscillators, driven by the input and by each other; y is the output. The `step` Δ belongs to the method and
-    not to the data, whose gaps are not read. The defaults are the authors' for sequential MNIST.
+    Damped oscillators, driven by the input and coupled to each other; y is the output. The `step` Δ is a constant
+    of the method: time gaps are ignored. The defaults are the authors' for sequential MNIST.
     """
 
     step: float = 0.042
@@ -34,15 +34,15 @@ class CoRnn(Cell):
             )
 
     def init(self, units, *, key, dtype):
-        """W, U, Z and b."""
+        """Draw W, U and Z; b is zero."""
         return affine(units, 1, key=key, dtype=dtype, more={"Z": (units, units)})
 
     def start(self, units, dtype):
-        """y and z."""
+        """Return zero y and z."""
         return constant(0, units, dtype), constant(0, units, dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         y, z = state
         force = tanh(drive + parameters["U"] @ y + parameters["Z"] @ z)
         z = z + self.step * (force - self.gamma * y - self.epsilon * z)

@@ -1,4 +1,4 @@
-"""CT-GRU: each unit keeps traces that decay at different rates, and chooses among them when it stores and retrieves.
+"""CT-GRU: each unit has memory traces with different decay rates, and gates that select among them.
 
 Mozer, Kazakov & Lindsey, Discrete event, continuous time RNNs, 2017 (arXiv 1710.04110).
 """
@@ -15,7 +15,7 @@ from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
 from s7.initialization import constant
 
-# The paper's ratio of neighbouring time scales: any decay in between is close to a mixture of these.
+# The paper's ratio of neighboring time scales: mixtures of these approximate any decay in between.
 _RATIO = math.sqrt(10)
 
 
@@ -29,8 +29,8 @@ class CtGru(Cell):
         detect       q = tanh(W_Q u_k + U_Q Σ_i ρ_i x_i + b_Q)
         update       x_i ← (1 - σ_i) x_i + σ_i q
 
-    W, U and b hold the rows of R, S and Q in this order. The paper decays last, over the gap that follows an event;
-    here a gap comes with the event that ends it, and the output is h just after the event.
+    W, U and b hold the rows of R, S and Q in this order. The paper decays last, over the gap after an event; here
+    the gap precedes its event, and the output is h immediately after the event.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -45,11 +45,11 @@ class CtGru(Cell):
             raise ValueError(f"CtGru: shortest={self.shortest} must be positive")
 
     def start(self, units, dtype):
-        """The traces of each unit."""
+        """Return zero traces, shape (units, scales)."""
         return (constant(0, units * self.scales, dtype).reshape(units, self.scales),)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (x,) = state
         tau = self.shortest * _RATIO ** jnp.arange(self.scales, dtype=x.dtype)
         x = x * jnp.exp(-dt / tau)
@@ -61,12 +61,12 @@ class CtGru(Cell):
         return ((1 - stored) * x + stored * tanh(q + U_Q @ retrieved)[:, None],)
 
     def read(self, state):
-        """h."""
+        """Return h, the sum of the traces."""
         return state[0].sum(1)
 
 
 def _weights(log_tau: jax.Array, scales: jax.Array) -> jax.Array:
-    """For each unit, how near each of the scales is to its own."""
+    """Compute the weight of each time scale for each unit: the closer to the unit's own, the larger."""
     return softmax(-((log_tau[:, None] - jnp.log(scales)) ** 2), axis=1)
 
 

@@ -1,4 +1,4 @@
-"""Orthogonal recurrent network by the exponential map.
+"""Recurrent network with an orthogonal matrix, parameterized by the matrix exponential.
 
 Lezcano-Casado & Martínez-Rubio, Cheap orthogonal constraints in neural networks: A simple parametrization of the
 orthogonal and unitary group, ICML 2019.
@@ -22,30 +22,30 @@ from s7.initialization import constant, draw
 class ExpRnn(Cell):
     """h_k = modrelu(W u_k + exp(A) h_{k-1})        modrelu(x) = sign(x) relu(|x| + b)        A = -Aᵀ
 
-    The parameter A is what stands above the diagonal, row by row. exp(A) is orthogonal: what is remembered neither
-    grows nor fades.
+    The parameter A holds the entries above the diagonal, row by row. exp(A) is orthogonal, so the recurrence preserves
+    the norm of the state.
     """
 
     def init(self, units, *, key, dtype):
-        """exp(A) turns pairs of units by angles spread over (0, π), as in Henaff et al. 2016, and modrelu is linear."""
+        """Initialize exp(A) to rotations of unit pairs by angles in (0, π), as in Henaff et al. 2016, and b to zero."""
         A, first = np.zeros((units, units)), np.arange(0, units - 1, 2)
         A[first, first + 1] = math.pi * (np.arange(len(first)) + 0.5) / max(len(first), 1)
         matrix = draw({"W": ((units, units), 1 / math.sqrt(units))}, key=key, dtype=dtype)
         return matrix | {"A": jnp.asarray(A[np.triu_indices(units, 1)], dtype), "b": constant(0, units, dtype)}
 
     def drive(self, parameters, u):
-        """W u alone: b belongs to modrelu."""
+        """Project the inputs by W; b belongs to modrelu."""
         return linear(parameters["W"], u)
 
     def prepare(self, parameters):
-        """exp(A) in the place of A."""
+        """Compute exp(A)."""
         units = len(parameters["b"])
         upper = jnp.zeros((units, units), parameters["A"].dtype)
         upper = upper.at[np.triu_indices(units, 1)].set(parameters["A"])
         return {"U": expm(upper - upper.T), "b": parameters["b"]}
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         x = drive + parameters["U"] @ h
         return (jnp.sign(x) * relu(jnp.abs(x) + parameters["b"]),)

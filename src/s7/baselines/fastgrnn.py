@@ -18,20 +18,20 @@ from s7.initialization import constant
 class FastGrnn(Cell):
     """h_k = z h_{k-1} + (σ(ζ) (1 - z) + σ(ν)) tanh(a + b')        z = σ(a + b)        a = W u_k + U h_{k-1}
 
-    The gate and the candidate share both matrices. ζ and ν are numbers.
+    The gate and the candidate share both matrices. ζ and ν are scalars.
     """
 
     def init(self, units, *, key, dtype):
-        """Biases of one, ζ one and ν minus four, as in the authors' code."""
+        """Draw W and U; biases and ζ are 1 and ν is -4, as in the authors' code."""
         scalars = {"zeta": constant(1, 1, dtype), "nu": constant(-4, 1, dtype)}
         return super().init(units, key=key, dtype=dtype) | {"b": constant(1, 2 * units, dtype)} | scalars
 
     def drive(self, parameters, u):
-        """W u, which the two biases are added to later."""
+        """Project the inputs by W; the two biases are added in `advance`."""
         return linear(parameters["W"], u)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         gate, candidate = parameters["b"].reshape(2, -1) + (drive + parameters["U"] @ h)
         z = sigmoid(gate)

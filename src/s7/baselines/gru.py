@@ -25,14 +25,14 @@ class Gru(Cell):
     gates: ClassVar[int] = 3
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         z, g = gate_and_candidate(drive, parameters["U"], h)
         return (z * h + (1 - z) * g,)
 
 
 def gate_and_candidate(drive: Array, U: Array, h: Array) -> tuple[Array, Array]:
-    """How much of h is kept, z, and what comes in the place of the rest, g."""
+    """Compute the update gate z and the candidate state g."""
     gates = 2 * h.size
     z, r = jnp.split(sigmoid(drive[:gates] + U[:gates] @ h), 2)
     return z, tanh(drive[gates:] + U[gates:] @ (r * h))

@@ -21,12 +21,12 @@ class GruOde(Cell):
         at the event      (z, r) = σ(W u_k + U h + b)        g = tanh(W' u_k + U' (r h) + b')
         over the gap      (z, r) = σ(V h + c)                g = tanh(V' (r h) + c')
 
-    A discrete update takes the event in, as in the paper but without its model of the noise of observations. Where the
-    input drives the flow instead, as in the comparison of Lechner & Hasani 2020, an event after no gap would be lost.
+    Each event is a discrete update, as in the paper but without its observation noise model. If the input drove the ODE
+    instead, as in Lechner & Hasani 2020, an event with a gap of zero would be lost.
 
-    The gap is cut in `unfolds`. In each the gates are held still and the rest is solved exactly,
-    h ← h + (1 - exp(-(1 - z) dt / unfolds))(g - h), which is of first order as Euler's step and keeps h within ±1 over
-    any gap, as the equation itself does.
+    The gap is divided into `unfolds` steps. In each, the gates are held constant and the rest is solved exactly,
+    h ← h + (1 - exp(-(1 - z) dt / unfolds))(g - h). Like Euler's method this is first order, but h stays within ±1 over
+    any gap, as it does under the ODE itself.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -38,12 +38,12 @@ class GruOde(Cell):
             raise ValueError(f"GruOde: unfolds={self.unfolds} must be at least 1")
 
     def init(self, units, *, key, dtype):
-        """The update's W, U and b, and the flow's V and c."""
+        """Draw W, U and b of the update, V and c of the ODE."""
         parameters = affine(units, self.gates, key=key, dtype=dtype, more={"V": (3 * units, units)})
         return parameters | {"c": constant(0, 3 * units, dtype)}
 
     def advance(self, parameters, drive, state, dt):
-        """The flow over the gap, then the update."""
+        """Integrate over the gap, then apply the update."""
         (h,) = state
         for _ in range(self.unfolds):
             z, g = gate_and_candidate(parameters["c"], parameters["V"], h)

@@ -20,23 +20,23 @@ from s7.initialization import constant, draw
 class IndRnn(Cell):
     """h_k = relu(W u_k + w h_{k-1} + b)        |w| ≤ 1
 
-    The units do not see each other within a layer. The paper bounds |w| by 2^(1/L) on sequences of length L; one is
-    that bound for any length.
+    The recurrent weights are diagonal. The paper bounds |w| by 2^(1/L) on sequences of length L; 1 is the limit for
+    long sequences.
     """
 
     def init(self, units, *, key, dtype):
-        """w spread evenly over (0, 1): memories of all lengths."""
+        """Draw W; w is evenly spaced in (0, 1), which gives memories of all lengths."""
         w = jnp.asarray((np.arange(units) + 0.5) / units, dtype)
         matrix = draw({"W": ((units, units), 1 / math.sqrt(units))}, key=key, dtype=dtype)
         return matrix | {"w": w, "b": constant(0, units, dtype)}
 
     def prepare(self, parameters):
-        """w within its bound. A plain clip would have no gradient outside, and hold there for good what strayed."""
+        """Clip w, with a straight-through gradient: weights outside the bound can return."""
         w = parameters["w"]
         return parameters | {"w": w + lax.stop_gradient(jnp.clip(w, -1, 1) - w)}
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         return (relu(drive + parameters["w"] * h),)
 

@@ -20,8 +20,8 @@ class Lem(Cell):
 
         (p, q, r) = W u_k + U y_{k-1} + b        s = W' u_k + b'
 
-    Two states with time scales of their own, chosen at each event; y is the output. The `step` Δ is a bound on them and
-    belongs to the method, not to the data, whose gaps are not read.
+    Two states with separate, input-dependent time scales; y is the output. The `step` Δ bounds the time scales. Time
+    gaps are ignored.
     """
 
     gates: ClassVar[int] = 4
@@ -32,16 +32,16 @@ class Lem(Cell):
             raise ValueError(f"Lem: step={self.step} must be above 0 and at most 1, or the states would grow")
 
     def init(self, units, *, key, dtype):
-        """W and b of p, q, r and s, U of the first three, and Z."""
+        """Draw W of p, q, r and s, U of the first three, and Z; b is zero."""
         more = {"U": (3 * units, units), "Z": (units, units)}
         return affine(units, self.gates, key=key, dtype=dtype, more=more)
 
     def start(self, units, dtype):
-        """y and z."""
+        """Return zero y and z."""
         return constant(0, units, dtype), constant(0, units, dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         y, z = state
         p, q, r = jnp.split(drive[: 3 * y.size] + parameters["U"] @ y, 3)
         pace = self.step * sigmoid(p)

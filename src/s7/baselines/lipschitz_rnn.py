@@ -19,12 +19,12 @@ from s7.initialization import constant, draw
 class LipschitzRnn(Cell):
     """h_k = h_{k-1} + Δ (A h_{k-1} + tanh(U h_{k-1} + W u_k + b))
 
-        A = (1 - β)(M + Mᵀ) + β (M - Mᵀ) - γ I        U in the same way of N
+        A = (1 - β)(M + Mᵀ) + β (M - Mᵀ) - γ I        U likewise from N
 
-    `step` Δ, `beta` β and `gamma` γ are the authors' for pixels of MNIST. The linear part is stable where γ exceeds the
-    largest eigenvalue of (1 - β)(M + Mᵀ) by enough to cover the error of Euler's method; on sequences of tens of
-    thousands of steps that wants a larger γ. M and N start at `scale` times the usual size, for the same reason.
-    Δ belongs to the method and not to the data, whose gaps are not read.
+    The defaults of `step` Δ, `beta` β and `gamma` γ are the authors' for pixel-wise MNIST. The linear part is stable if
+    γ exceeds the largest eigenvalue of (1 - β)(M + Mᵀ) by a margin that covers the error of Euler's method; sequences
+    of tens of thousands of steps need a larger γ. For the same reason M and N are initialized at `scale` times the
+    usual size. Δ is a constant of the method: time gaps are ignored.
     """
 
     step: float = 0.03
@@ -40,22 +40,22 @@ class LipschitzRnn(Cell):
             )
 
     def init(self, units, *, key, dtype):
-        """W, M and N drawn, b zero."""
+        """Draw W, M and N; b is zero."""
         square, size = (units, units), 1 / math.sqrt(units)
         wanted = {"W": (square, size), "M": (square, self.scale * size), "N": (square, self.scale * size)}
         return draw(wanted, key=key, dtype=dtype) | {"b": constant(0, units, dtype)}
 
     def prepare(self, parameters):
-        """A and U, from M and N."""
+        """Compute A and U from M and N."""
         return {"A": self.combined(parameters["M"]), "U": self.combined(parameters["N"])}
 
     def combined(self, M: jax.Array) -> jax.Array:
-        """The symmetric and the skew part of M in their proportion, shifted to the left."""
+        """Combine the symmetric and skew-symmetric parts of M and shift the spectrum by -γ."""
         symmetric, skew = M + M.T, M - M.T
         return (1 - self.beta) * symmetric + self.beta * skew - self.gamma * jnp.eye(len(M), dtype=M.dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         return (h + self.step * (parameters["A"] @ h + tanh(parameters["U"] @ h + drive)),)
 

@@ -1,4 +1,4 @@
-"""A recurrent network whose state moves between events.
+"""A recurrent network whose state follows an ODE between events.
 
 Rubanova, Chen & Duvenaud, Latent ordinary differential equations for irregularly-sampled time series, NeurIPS 2019.
 """
@@ -20,8 +20,8 @@ class OdeRnn(Cell):
 
     GRU(u, h) = z h + (1 - z) tanh(W' u + U' (r h) + b')        (z, r) = σ(W u + U h + b)
 
-    The gap is cut in `unfolds` steps of Euler's method, which the authors used too. The speed is bounded, so that a
-    long gap takes the state far but not out of all bounds.
+    The gap is divided into `unfolds` steps of Euler's method, as in the paper. dh/dt is bounded, so h grows at most
+    linearly with the gap.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -33,14 +33,14 @@ class OdeRnn(Cell):
             raise ValueError(f"OdeRnn: unfolds={self.unfolds} must be at least 1")
 
     def init(self, units, *, key, dtype):
-        """The update's W, U and b, and the flow's F, f, G and g, slow at first or it would outrun the updates."""
+        """Draw W and U of the update, F and G of the ODE. G starts small, or the ODE would dominate the updates."""
         square = (units, units)
         parameters = affine(units, self.gates, key=key, dtype=dtype, more={"F": square, "G": square})
         still = constant(0, units, dtype)
         return parameters | {"G": 0.1 * parameters["G"], "f": still, "g": still}
 
     def advance(self, parameters, drive, state, dt):
-        """The flow over the gap, then the update."""
+        """Integrate over the gap, then apply the update."""
         (h,) = state
         F, f, G, g = (parameters[name] for name in ("F", "f", "G", "g"))
         for _ in range(self.unfolds):

@@ -1,4 +1,4 @@
-"""The phased LSTM: units that open to the input for a small part of a rhythm of their own.
+"""The phased LSTM: units with time gates that open periodically for a small part of each period.
 
 Neil, Pfeiffer & Liu, Phased LSTM: accelerating recurrent network training for long or event-based sequences, NIPS 2016.
 """
@@ -22,10 +22,10 @@ class PhasedLstm(Lstm):
 
         φ = ((t_k - s) mod τ) / τ        κ = 2φ/r  if φ < r/2,     2 - 2φ/r  if r/2 < φ < r,     α φ  otherwise
 
-    t_k is the time of event k, all gaps up to it together. Each unit learns its period τ, started log-uniform in
-    `period` (in units of dt, or in steps), its shift s, started uniform in a period, and its open ratio r, started at
-    `ratio`. The `leak` α lets gradients through a closed gate; the paper drops it after training, here it stays. The
-    paper's peepholes, which it calls optional, are left out.
+    t_k is the time of event k, the sum of all gaps up to it. Each unit learns its period τ, initialized log-uniformly
+    in `period` (in units of dt, or in steps), its shift s, initialized uniformly in a period, and its open ratio r,
+    initialized to `ratio`. The `leak` α lets gradients through a closed gate; the paper sets it to zero after training,
+    here it stays. The optional peephole connections are omitted.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -43,7 +43,7 @@ class PhasedLstm(Lstm):
             raise ValueError(f"PhasedLstm: leak={self.leak} must be between 0 and 1")
 
     def init(self, units, *, key, dtype):
-        """With log τ, s and the logit of r."""
+        """Draw the LSTM's parameters, log τ and s; `ratio` is the logit of r."""
         lstm_key, period_key, shift_key = split(key, 3)
         low, high = map(math.log, self.period)
         log_tau = jax.random.uniform(period_key, (units,), minval=low, maxval=high).astype(dtype)
@@ -53,11 +53,11 @@ class PhasedLstm(Lstm):
         return super().init(units, key=lstm_key, dtype=dtype) | rhythm
 
     def start(self, units, dtype):
-        """h, c, and the time in periods of each unit, without the whole ones: a clock that float32 keeps for long."""
+        """Return zero h and c and the phase of each unit, which float32 represents well however long the sequence."""
         return *super().start(units, dtype), constant(0, units, dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step, as far as the gates are open."""
+        """Interpolate between the old state and the LSTM's step by the time gate."""
         *before, clock = state
         tau = jnp.exp(parameters["log_tau"])
         clock = _fraction(clock + dt / tau)

@@ -16,7 +16,7 @@ class Rnn(Cell):
     """h_k = tanh(W u_k + U h_{k-1} + b)"""
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         (h,) = state
         return (tanh(drive + parameters["U"] @ h),)
 

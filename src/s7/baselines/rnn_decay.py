@@ -19,8 +19,8 @@ from s7.initialization import constant
 class RnnDecay(Rnn):
     """h_k = tanh(W u_k + U (h_{k-1} exp(-r dt_k)) + b)
 
-    The state decays over the gap before an event, and then the event enters. The paper leaves the cell open; here it is
-    the plain one, since GRU-D is the gated one. Each unit learns log r, from r = `rate`.
+    The state decays over the gap before an event; then the event updates it. The paper does not specify the cell; here
+    it is the plain one, since GRU-D is the gated one. Each unit learns log r, starting at r = `rate`.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -31,12 +31,12 @@ class RnnDecay(Rnn):
             raise ValueError(f"RnnDecay: rate={self.rate} must be positive")
 
     def init(self, units, *, key, dtype):
-        """With the rates."""
+        """Draw the parameters; log r is log `rate`."""
         log_r = constant(math.log(self.rate), units, dtype)
         return super().init(units, key=key, dtype=dtype) | {"log_r": log_r}
 
     def advance(self, parameters, drive, state, dt):
-        """Decay, then one step."""
+        """Decay the state over the gap, then apply one step."""
         (h,) = state
         return super().advance(parameters, drive, (h * jnp.exp(-jnp.exp(parameters["log_r"]) * dt),), dt)
 

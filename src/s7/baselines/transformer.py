@@ -22,21 +22,20 @@ from s7.initialization import Parameters, constant, draw
 from s7.norm import LayerNorm
 from s7.sequence_layer import LayerKind, SequenceLayer
 
-CANNOT_STREAM = "a transformer cannot stream: it keeps its whole past"
+CANNOT_STREAM = "a transformer cannot stream: it attends to the whole past"
 
 
 @dataclass(frozen=True)
 class Transformer(LayerKind):
     """z = W_o attention(W_qkv u)        out = z + W_2 gelu(W_1 norm(u + z) + b_1) + b_2
 
-    A block adds its skip to that, which completes the residuals of both parts: without a gate (`gate=False`) it is a
-    transformer with norms in front, x + z + perceptron(norm(u + z)) with u = norm(x). The perceptron reads the normed
-    u where others read x: a layer sees no more. It has `expand`·H units, and its norm no scale and shift, which would
-    be those of W_1 and b_1.
+    The block's skip connection completes the residuals of both parts: without a gate (`gate=False`) it is a pre-norm
+    transformer, x + z + perceptron(norm(u + z)) with u = norm(x). The perceptron reads the normalized u instead of x,
+    which the layer does not see. It has `expand`·H units. Its norm has no scale and shift, which W_1 and b_1 subsume.
 
-    Positions are times, the index of the event in regular time: the i-th of a head's p pairs of numbers turns by
-    `base`^(-i/p) per unit of time, and what is left of a head of odd width stands still. Memory grows with the square
-    of the length: heads·L²/stride numbers, made again for the gradient.
+    Positions are times (event indices in regular time): the i-th of a head's p pairs is rotated by `base`^(-i/p) per
+    unit of time, and the last number of a head of odd width is not rotated. Memory is quadratic in the length:
+    heads·L²/stride numbers, recomputed in the backward pass.
     """
 
     reads_gaps: ClassVar[bool] = True
@@ -50,11 +49,11 @@ class Transformer(LayerKind):
                 raise ValueError(f"Transformer: {name}={size} must be at least 1")
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "TransformerLayer":
-        """A layer that keeps all of its past, whatever `state` says."""
+        """Make a layer. `state` is ignored: attention has no state of fixed size."""
         return TransformerLayer(self, width, key=key, dtype=dtype)
 
     def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """Maps of deviation 1/sqrt(columns), b zero."""
+        """Draw maps with standard deviation 1/sqrt(columns); biases are zero."""
         units = self.expand * width
         shapes = {"W_qkv": (3 * width, width), "W_o": (width, width), "W_1": (units, width), "W_2": (width, units)}
         maps = {name: (shape, 1 / math.sqrt(shape[1])) for name, shape in shapes.items()}
@@ -111,7 +110,7 @@ class TransformerLayer(SequenceLayer):
         stride: int,
         reverse: bool,
     ) -> Float[Array, "M H"]:
-        """What the last event of each window finds in the events up to it, of its own sequence."""
+        """Attend from the last event of each window to the events of its sequence up to it."""
         places = jnp.arange(len(drive))
         events = jnp.ones(len(drive), bool) if mask is None else mask
         sequence = jnp.zeros(len(drive), int) if reset is None else jnp.cumsum(reset)
@@ -121,7 +120,7 @@ class TransformerLayer(SequenceLayer):
             asking = places[::stride]
             seen = places >= asking[:, None]
         else:
-            # A window may end in padding: its last event asks.
+            # A window may end in padding: the query is its last event.
             asking = lax.cummax(jnp.where(events, places, 0))[stride - 1 :: stride]
             seen = places <= asking[:, None]
         seen = seen & events & (sequence == sequence[asking, None])
@@ -129,13 +128,13 @@ class TransformerLayer(SequenceLayer):
         q, k, v = jnp.moveaxis(drive.reshape(len(drive), 3, self.kind.heads, -1), 1, 0)
         q, k = rotated(q[asking], time[asking], self.kind.base), rotated(k, time, self.kind.base)
         scores = jnp.einsum("mhd,lhd->hml", q, k) / math.sqrt(q.shape[2])
-        # Not -inf: before the first event nothing is seen, and that must not be NaN.
+        # Not -inf: padding before the first event attends to nothing, which must not give NaN.
         weights = jax.nn.softmax(jnp.where(seen, scores, jnp.finfo(scores.dtype).min), axis=-1)
         return jnp.einsum("hml,lhd->mhd", weights, v).reshape(len(asking), -1)
 
 
 def rotated(q: Float[Array, "L N d"], time: Float[Array, " L"], base: float) -> Float[Array, "L N d"]:
-    """The pairs (q_i, q_{i+p}) turned by the angles time·base^(-i/p), for i below p = d/2."""
+    """Rotate the pairs (q_i, q_{i+p}) by the angles time·base^(-i/p), for i below p = d/2."""
     half = q.shape[2] // 2
     angle = time[:, None, None] * jnp.asarray(base ** (-np.arange(half) / max(half, 1)), q.dtype)
     cos, sin = jnp.cos(angle), jnp.sin(angle)

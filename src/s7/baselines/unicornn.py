@@ -19,9 +19,9 @@ from s7.initialization import constant, draw
 class UniCornn(Cell):
     """z_k = z_{k-1} - Δ σ(c) (tanh(w y_{k-1} + W u_k + b) + α y_{k-1})        y_k = y_{k-1} + Δ σ(c) z_k
 
-    Oscillators that neither lose energy nor see each other: w and c are vectors, and the step is symplectic. c gives
-    each its own pace; y is the output. The `step` Δ belongs to the method and not to the data, whose gaps are not read.
-    The defaults are the authors' for permuted MNIST.
+    Undamped, uncoupled oscillators: w and c are vectors, and the integrator is symplectic. c sets the speed of each; y
+    is the output. The `step` Δ is a constant of the method: time gaps are ignored. The defaults are the authors' for
+    permuted MNIST.
     """
 
     step: float = 0.19
@@ -35,17 +35,17 @@ class UniCornn(Cell):
             )
 
     def init(self, units, *, key, dtype):
-        """w spread over (0, 1) and c close to zero, as the authors have them."""
+        """Draw W and a small c; w is evenly spaced in (0, 1), as in the authors' code."""
         wanted = {"W": ((units, units), 1 / math.sqrt(units)), "c": ((units,), 0.1 / math.sqrt(3))}
         w = jnp.asarray((np.arange(units) + 0.5) / units, dtype)
         return draw(wanted, key=key, dtype=dtype) | {"w": w, "b": constant(0, units, dtype)}
 
     def start(self, units, dtype):
-        """y and z."""
+        """Return zero y and z."""
         return constant(0, units, dtype), constant(0, units, dtype)
 
     def advance(self, parameters, drive, state, dt):
-        """One step."""
+        """Compute the state after one event."""
         y, z = state
         step = self.step * sigmoid(parameters["c"])
         z = z - step * (tanh(parameters["w"] * y + drive) + self.alpha * y)
