@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import s7
 from s7.data import pack
+from s7.layer import Drive
 
 LENGTH = 41
 CUTS = (0, 1, 8, 9, 24, 24, LENGTH)
@@ -110,6 +111,20 @@ def test_step_equals_call(name, timed):
         out, state = step(model, inputs[k], state, None if dt is None else dt[k])
         whole = call(model, inputs, dt, np.array(k + 1))
         assert_close(out, whole[k // model.stride] if model.config.head.per_step else whole)
+
+
+def test_a_step_runs_each_block_once_on_one_event(monkeypatch):
+    model = build("pooled, time mean")
+    calls = []
+
+    def drive(layer, u):
+        calls.append(u.shape[0])
+        return Drive(layer.transition.raw(layer.rates, u), layer.form.drive(layer.maps, u))
+
+    monkeypatch.setattr(s7.S7Layer, "drive", drive)
+    inputs, dt = events("pooled, time mean")
+    jax.eval_shape(model.step, inputs[0], model.init_state(), dt[0])
+    assert calls == [1] * len(model.blocks)
 
 
 def test_step_runs_inside_a_scan():

@@ -1,22 +1,21 @@
-"""The block around a layer: norm, S7, gate, dropout, skip; and event pooling.
+"""A block: norm, layer, gate, dropout and skip, once per event or once per window of events.
 
-    z = S7(norm(u))        out = u + dropout(z * sigmoid(W gelu(z)))
+    z = layer(norm(u))        out = u + dropout(z * sigmoid(W gelu(z)))
 
-With norm "after" instead of "before", out = norm(u + dropout(...)) and S7 reads u itself. Gate and skip can be left
-out, and another layer can stand in the place of S7. A pooling block does all that follows the state once per window:
-see pooling.py.
+With `norm_place="after"`, the layer reads u itself and out = norm(u + dropout(...)). Gate and skip are optional, and
+any `SequenceLayer` can take the place of S7. A block with a stride computes its output and all that follows
+once per window of events; see pooling.py.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.forms import Form, Full
@@ -25,15 +24,25 @@ from s7.layer import S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
 from s7.sequence_layer import LayerKind, SequenceLayer
-from s7.signal import Signal
+from s7.signal import Rows, Signal, Timing
 from s7.transitions import Stable, Transition
 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """How the blocks of a model are built. `blocks` is the paper's J, of the transition's initial spectrum.
+    """Settings of a block.
 
-    With a `layer`, that one stands in the place of S7, and transition, form and blocks say nothing.
+    Attributes:
+        transition: How the state decays.
+        form: How the input enters the state and the output leaves it.
+        blocks: The paper's J, the number of blocks of states that share an initial spectrum.
+        norm: "layer", "rms", "batch" or "none".
+        norm_place: Whether the norm comes before the layer or after the skip.
+        dropout: The probability that a value is dropped in training.
+        bidirectional: Whether a second layer reads the sequence from its end.
+        gate: Whether the output is multiplied by sigmoid(W gelu(z)).
+        skip: Whether the input is added to the output.
+        layer: Another layer in the place of S7; `transition`, `form` and `blocks` then have no effect.
     """
 
     transition: Transition = Stable()
@@ -55,7 +64,7 @@ class BlockConfig:
 
 
 class Linear(eqx.Module):
-    """W u + c, on each event."""
+    """The affine map W u + c of each event."""
 
     W: Float[Array, "N H"]
     c: Float[Array, " N"]
@@ -70,14 +79,37 @@ class Linear(eqx.Module):
 
 
 class BlockState(NamedTuple):
-    """What a block carries from event to event: the layer's state, and the window under way if it pools."""
+    """The state of a block between events: the layer's state, and the unfinished window of a block with a stride."""
 
     x: Any
     pending: Pending | None
 
 
+class LayerInputs(NamedTuple):
+    """What the layers of a block read, before the norm.
+
+    Attributes:
+        events: The inputs at each event, or the table that they are rows of.
+        ends: The inputs where outputs are read: the last event of each window.
+        timing: Gaps, padding and starts of sequences, for each event.
+    """
+
+    events: Float[Array, "L H"] | Rows
+    ends: Float[Array, "M H"]
+    timing: Timing
+
+
 class Block(eqx.Module):
-    """One block: width in, width (or `out`) out, one output for every `stride` events."""
+    """One block: (L, width) to (ceil(L / stride), out).
+
+    Args:
+        width: The width of the input.
+        state: The size of the state.
+        config: The block's settings.
+        out: The width of the output; None: the same as that of the input.
+        stride: Events per output.
+        pool: What the skip adds: the "mean", the mean over "time" or the "last" event of a window.
+    """
 
     norm: Norm
     layer: SequenceLayer
@@ -122,7 +154,11 @@ class Block(eqx.Module):
         self.stride, self.pool, self.config = stride, pool, config
 
     def init_state(self) -> BlockState:
-        """The state before the first event. A bidirectional block has none: it must see the end first."""
+        """The state before the first event.
+
+        Raises:
+            ValueError: If the block is bidirectional, for it reads the sequence from its end too.
+        """
         if self.backward is not None:
             raise ValueError("a bidirectional model cannot stream: it reads the sequence from its end too")
         pending = Pending.empty(self.layer.width, self.layer.dtype) if self.stride > 1 else None
@@ -137,28 +173,71 @@ class Block(eqx.Module):
         key: PRNGKeyArray | None = None,
         batch_axis: str | tuple[str, ...] | None = None,
     ) -> tuple[Signal, BlockState | None, Moments | None]:
-        """The signal above this block, the state after it (if one was given), and the norm's new statistics.
+        """Run the block along a signal.
 
-        `flush` says that the signal ends here, so that an unfinished window comes out too. A `key` turns dropout
-        on, `batch_axis` batch statistics: both are for training.
+        Args:
+            signal: The input.
+            state: The state to start from; None: the initial one, and no state is returned.
+            flush: Whether the signal ends here, so that an unfinished window is output too.
+            key: Turns dropout on, in training.
+            batch_axis: The axis to take batch statistics over, in training.
+
+        Returns:
+            The output, the state after it, and the norm's new running statistics.
+        """
+        pending = None if state is None else state.pending
+        if self.stride == 1:
+            events = signal.values if signal.rows is None else signal.rows
+            read, above = LayerInputs(events, signal.values, signal.timing), signal._replace(rows=None)
+        else:
+            cut = windows(signal, self.stride, self.pool, pending, flush)
+            read, above, pending = LayerInputs(cut.events, cut.last, cut.timing), cut.signal, cut.pending
+        x = None if state is None else state.x
+        out, x, moments = self._transform(signal, read, above, x, key, batch_axis)
+        return out, None if state is None else BlockState(x, pending), moments
+
+    def step(
+        self, signal: Signal, state: BlockState, complete: bool | Bool[Array, ""]
+    ) -> tuple[Signal, BlockState, bool | Bool[Array, ""]]:
+        """Run the block on one event, for the answer and for the state after it at once.
+
+        Args:
+            signal: The event, a signal of length 1.
+            state: The state before it.
+            complete: Whether the event is one that the block keeps, rather than the block below's unfinished window.
+
+        Returns:
+            The output as if the sequence ended here, the state (as it was, if the event is not complete), and
+            whether the output is complete.
+        """
+        read, above = LayerInputs(signal.values, signal.values, signal.timing), signal
+        pending = state.pending
+        full: Any = True
+        if pending is not None:
+            window = pending.push(signal.values[0], signal.gaps()[0], self.pool)
+            above = window.signal(self.pool, timed=signal.dt is not None)
+            full = window.events == self.stride
+            pending = jax.tree.map(lambda q: jnp.where(full, jnp.zeros_like(q), q), window)
+        out, x, _ = self._transform(signal, read, above, state.x, None, None)
+        after = BlockState(x, pending)
+        if complete is not True:
+            after = jax.tree.map(lambda new, old: jnp.where(complete, new, old), after, state)
+        return out, after, full if complete is True else complete & full
+
+    def _transform(
+        self, signal: Signal, read: LayerInputs, above: Signal, x: Any, key, batch_axis
+    ) -> tuple[Signal, Any, Moments | None]:
+        """Norm, layers, gate, dropout, skip and projection. `above.values` are what the skip adds.
+
+        This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike. A backend
+        with a kernel for all of it is to be asked here.
         """
         before = self.config.norm_place == "before"
         moments = None
         normalise: Callable[[Array], Array] = lambda u: u  # noqa: E731
         if before:
             normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
-
-        pending = None if state is None else state.pending
-        if self.stride > 1:
-            z, x, above, pending = self._pooled(signal, state, pending, normalise, flush)
-        else:
-            u = normalise(signal.values)
-            if signal.rows is None:
-                z, x = self._run(u, signal, state)
-            else:
-                z, x = self._layers(u, self._drives(signal, normalise, u), signal, state, 1)
-            above = signal._replace(rows=None)
-
+        z, x = self._layers(read, normalise, x)
         if self.gate is not None:
             z = _gated(self.gate, z)
         z = _dropout(z, self.config.dropout, key)
@@ -169,50 +248,25 @@ class Block(eqx.Module):
             z = normalise(z)
         if self.project is not None:
             z = self.project(z)
-        return above._replace(values=z), None if state is None else BlockState(x, pending), moments
+        return above._replace(values=z), x, moments
 
-    def _pooled(self, signal: Signal, state, pending, normalise, flush: bool):
-        """The layer over every event, its output at the last event of each window."""
-        cut = windows(signal, self.stride, self.pool, pending, flush)
-        drives = self._drives(signal, normalise, normalise(signal.values))
-        drives = jax.tree.map(partial(cut.place, filling=0), drives)
-        everywhere = cut.places == signal.length and signal.mask is None and pending is None
-        laid_out = Signal(
-            cut.last,
-            None if signal.dt is None else cut.place(signal.dt, 0),
-            None if everywhere else cut.place(signal.valid(), False),
-            None if signal.reset is None else cut.place(signal.reset, False),
-        )
-        z, x = self._layers(normalise(cut.last), drives, laid_out, state, self.stride)
-        return z, x, Signal(cut.skip, cut.dt, cut.mask, cut.reset), cut.pending
-
-    def _drives(self, signal: Signal, normalise, u) -> list[Any]:
-        """What each event brings to each layer; if events are rows of a table, computed once per row."""
-        layers = [self.layer] if self.backward is None else [self.layer, self.backward]
-        if signal.rows is None:
-            return [layer.drive(u) for layer in layers]
-        table = normalise(signal.rows.table)
-        token = signal.rows.token
-        return [jax.tree.map(lambda q: q[token], layer.drive(table)) for layer in layers]
-
-    def _run(self, u, signal: Signal, state: BlockState | None):
-        """Both layers, each as a whole."""
-        when = signal.dt, signal.mask, signal.reset
-        z, final = self.layer.run(u, *when, None if state is None else state.x)
+    def _layers(self, read: LayerInputs, normalise: Callable[[Array], Array], x: Any) -> tuple[Array, Any]:
+        """The sum of both directions' outputs, and the final state of the first."""
+        events: Any
+        if isinstance(read.events, Rows):
+            events, ends = read.events._replace(table=normalise(read.events.table)), normalise(read.ends)
+        else:
+            events = normalise(read.events)
+            ends = events if read.ends is read.events else normalise(read.ends)
+        z, final = self.layer.apply(events, read.timing, x, ends=ends, stride=self._stride(read))
         if self.backward is not None:
-            z = z + self.backward.run(u, *when, reverse=True)[0]
+            reverse = self.backward.apply(events, read.timing, ends=ends, stride=self._stride(read), reverse=True)
+            z = z + reverse[0]
         return z, final
 
-    def _layers(self, u, drives: list[Any], signal: Signal, state: BlockState | None, stride: int):
-        """Both layers in parts, from what each event brings."""
-        initial = None if state is None else state.x
-        when = signal.dt, signal.mask, signal.reset
-        x, final = self.layer.states(drives[0], *when, initial, stride=stride)
-        z = self.layer.output(x, u)
-        if self.backward is not None:
-            x, _ = self.backward.states(drives[1], *when, stride=stride, reverse=True)
-            z = z + self.backward.output(x, u)
-        return z, final
+    def _stride(self, read: LayerInputs) -> int:
+        events = read.events.token if isinstance(read.events, Rows) else read.events
+        return events.shape[0] // read.ends.shape[0]
 
 
 @jax.checkpoint  # on long sequences the intermediates would take more memory than all the rest

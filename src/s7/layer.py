@@ -16,6 +16,7 @@ from s7.forms import Form, Full
 from s7.initialization import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
 from s7.sequence_layer import SequenceLayer, reverse_gaps
+from s7.signal import REGULAR, Rows
 from s7.transitions import Stable, Transition
 
 
@@ -113,25 +114,17 @@ class S7Layer(SequenceLayer):
 
     # The parts of a call, for a block to put together in its own way.
 
-    def run(
-        self,
-        u: Float[Array, "L H"],
-        dt: Float[Array, " L"] | None = None,
-        mask: Bool[Array, " L"] | None = None,
-        reset: Bool[Array, " L"] | None = None,
-        state: Inexact[Array, " P"] | None = None,
-        *,
-        reverse: bool = False,
-    ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
-        """The outputs and the final state, of arguments that were admitted; in one native call if there is one."""
-        if not fused.is_fused(self.transition, self.form, u.shape[0]):
-            x, final = self.states(self.drive(u), dt, mask, reset, state, reverse=reverse)
-            return self.output(x, u), final
+    def apply(self, events, timing=REGULAR, state=None, *, ends=None, stride=1, reverse=False):
+        """As one call of the backend where it has one, else from the parts."""
+        plain = stride == 1 and not isinstance(events, Rows)
+        if not (plain and fused.is_fused(self.transition, self.form, events.shape[0])):
+            return super().apply(events, timing, state, ends=ends, stride=stride, reverse=reverse)
+        dt, mask, reset = timing
         if reverse:
             dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
         kind = self.transition, self.form, self.rates, self.maps
-        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse)
+        return fused.run(*kind, events, dt, mask, reset, initial, reverse=reverse)
 
     def drive(self, u: Float[Array, "L H"]) -> Drive:
         """What depends on each event alone."""

@@ -218,12 +218,31 @@ class S7Model(eqx.Module):
         self, event: Shaped[ArrayLike, "..."], state: ModelState, dt: ArrayLike | None = None
     ) -> tuple[Float[Array, " O"], ModelState]:
         """One event (one for each of two documents): the answer after it and the state."""
-        documents = self.config.head.documents
-        axis = 0 if documents == 1 else 1
+        head = self.config.head
+        axis = 0 if head.documents == 1 else 1
         inputs = jnp.expand_dims(jnp.asarray(event), axis)
         gap = None if dt is None else jnp.expand_dims(jnp.asarray(dt, self._dtype), axis)
-        signal, state = self.advance(inputs, state, gap)
-        return self._answer(state, signal), state
+
+        def run(inputs, dt, length, state: ModelState):
+            signal = self.encode(inputs, dt, length)._replace(rows=None)
+            # Whether the event reaches a block for good, or only as the window that the block below has begun.
+            complete: Any = True
+            states: list[Any] = []
+            for block, before in zip(self.blocks, state.blocks, strict=True):
+                signal, after, complete = block.step(signal, before, complete)
+                states.append(after)
+            seen = head.absorb(state.memory, signal)
+            memory = seen
+            if complete is not True:
+                memory = jax.tree.map(lambda new, old: jnp.where(complete, new, old), seen, state.memory)
+            return seen, ModelState(tuple(states), memory, jnp.full_like(state.timed, signal.dt is not None))
+
+        arguments = inputs, gap, None
+        if head.documents > 1:
+            seen, state = jax.vmap(run)(*self._documents(*arguments), state)
+        else:
+            seen, state = run(*arguments, state)
+        return head.read(self.head, seen), state
 
     def chunk(
         self,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from s7.signal import Signal
+from s7.signal import Rows, Signal, Timing
 
 Pool = Literal["last", "mean", "time"]
 
@@ -73,22 +73,36 @@ class Pending(NamedTuple):
         zero = jnp.zeros((), jnp.int32)
         return cls(zero, Average.empty(width, dtype), jnp.zeros((), dtype), jnp.zeros(width, dtype))
 
+    def push(self, value: Float[Array, " H"], gap: Float[Array, ""], pool: Pool) -> "Pending":
+        """The window with one more event."""
+        average = self.average
+        if pool != "last":
+            weight = gap if pool == "time" else jnp.ones_like(gap)
+            average = average.merge(Average(value, weight, jnp.ones_like(gap)))
+        return Pending(self.events + 1, average, self.dt + gap, value)
+
+    def signal(self, pool: Pool, *, timed: bool) -> Signal:
+        """The window as one event of the block above, as if it ended here."""
+        value = self.last if pool == "last" else self.average.mean
+        return Signal(value[None], self.dt[None] if timed else None)
+
 
 class Windows(NamedTuple):
-    """A signal laid out in windows. `last` is each window's last event; events stand first in each window."""
+    """A signal laid out in windows, with the events first in each window and padding after them.
 
+    Attributes:
+        events: The values at each place, or the table that they are rows of.
+        last: The values at the last event of each window.
+        timing: Gaps, padding and starts of sequences, for each place.
+        signal: What the block above reads: one value (for the skip), gap, mask and start per window.
+        pending: The unfinished window, if the signal is a part of a stream.
+    """
+
+    events: Float[Array, "N H"] | Rows
     last: Float[Array, "M H"]
-    skip: Float[Array, "M H"]
-    dt: Float[Array, " M"] | None
-    mask: Bool[Array, " M"] | None
-    reset: Bool[Array, " M"] | None
+    timing: Timing
+    signal: Signal
     pending: Pending | None
-    offset: Int[Array, ""] | None
-    places: int
-
-    def place(self, events: Array, filling: int | bool) -> Array:
-        """Quantities of the events, (L, ...) -> (places, ...), with `filling` where there is no event."""
-        return _place(events, self.places, self.offset, filling)
 
 
 def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, flush: bool) -> Windows:
@@ -110,7 +124,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
     dt = jnp.where(mask, gaps, 0).sum(1)
     counts = mask.sum(1)
 
-    laid_out = _place(values, places, offset, 0)
+    events = laid_out = _place(values, places, offset, 0)
     if pending is not None:
         carried = pending.events > 0
         before = jnp.where(carried, pending.events - 1, places)
@@ -135,18 +149,19 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
 
     full = counts == stride
     present = counts > 0 if flush else full
-    reset = None
-    if signal.reset is not None:
-        reset = _place(signal.reset, places, offset, False).reshape(-1, stride)[:, 0]
+    reset = None if signal.reset is None else _place(signal.reset, places, offset, False)
+    place_mask = None if not padded and pending is None else mask.reshape(-1)
     return Windows(
+        events=events if signal.rows is None else Rows(signal.rows.table, _place(signal.rows.token, places, offset, 0)),
         last=last,
-        skip=skip,
-        dt=None if signal.dt is None else dt,
-        mask=present if padded or pending is not None else None,
-        reset=reset,
+        timing=Timing(None if signal.dt is None else gaps.reshape(-1), place_mask, reset),
+        signal=Signal(
+            skip,
+            None if signal.dt is None else dt,
+            present if padded or pending is not None else None,
+            None if reset is None else reset.reshape(-1, stride)[:, 0],
+        ),
         pending=None if pending is None else _still_pending(pending, counts, full, average, dt, last),
-        offset=offset,
-        places=places,
     )
 
 

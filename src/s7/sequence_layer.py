@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import checks
 from s7.registry import Registered
+from s7.signal import REGULAR, Rows, Timing
 
 
 class SequenceLayer(eqx.Module):
@@ -61,19 +63,37 @@ class SequenceLayer(eqx.Module):
     def output(self, x: Any, u: Float[Array, "M H"]) -> Float[Array, "M H"]:
         """The output where `states` left x and the input is u."""
 
-    def run(
+    def apply(
         self,
-        u: Float[Array, "L H"],
-        dt: Float[Array, " L"] | None = None,
-        mask: Bool[Array, " L"] | None = None,
-        reset: Bool[Array, " L"] | None = None,
+        events: Float[Array, "L H"] | Rows,
+        timing: Timing = REGULAR,
         state: Any = None,
         *,
+        ends: Float[Array, "M H"] | None = None,
+        stride: int = 1,
         reverse: bool = False,
-    ) -> tuple[Float[Array, "L H"], Any]:
-        """The outputs and the final state, of arguments that were admitted."""
-        x, final = self.states(self.drive(u), dt, mask, reset, state, reverse=reverse)
-        return self.output(x, u), final
+    ) -> tuple[Float[Array, "M H"], Any]:
+        """The outputs at the end of every window of `stride` events, and the final state.
+
+        Every call of a layer goes through this method: whole sequences, pooled ones and tokens. A layer overrides it
+        where a backend computes all of it at once.
+
+        Args:
+            events: The inputs at each event, or the table that they are rows of.
+            timing: Gaps, padding and starts of sequences, all of length L.
+            state: The state before the first event; None is `init_state()`.
+            ends: The inputs where outputs are read, one for each window; None: at each event (stride 1).
+            stride: Events per window. It divides L.
+            reverse: Run from the last event to the first.
+        """
+        if isinstance(events, Rows):
+            drive = jax.tree.map(lambda q: q[events.token], self.drive(events.table))
+        else:
+            drive = self.drive(events)
+        x, final = self.states(drive, *timing, state, stride=stride, reverse=reverse)
+        if ends is None:
+            ends = events.table[events.token] if isinstance(events, Rows) else events
+        return self.output(x, ends), final
 
     def __call__(
         self,
@@ -89,7 +109,8 @@ class SequenceLayer(eqx.Module):
         Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
         start a new sequence, so that several can be packed end to end.
         """
-        return self.run(*self.validate(u, dt, mask, reset), state)
+        events, *timing = self.validate(u, dt, mask, reset)
+        return self.apply(events, Timing(*timing), state)
 
     def step(
         self, u: Float[ArrayLike, " H"], state: Any, dt: ArrayLike | None = None

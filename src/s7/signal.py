@@ -13,6 +13,21 @@ class Rows(NamedTuple):
     token: Int[Array, " L"]
 
 
+class Timing(NamedTuple):
+    """When events happen and where sequences start, as a layer reads it.
+
+    `dt` are the gaps before events, None in regular time. `mask` is False on padding, None where there is none.
+    `reset` is True at the first event of each of several packed sequences, None for a single one.
+    """
+
+    dt: Float[Array, " L"] | None = None
+    mask: Bool[Array, " L"] | None = None
+    reset: Bool[Array, " L"] | None = None
+
+
+REGULAR = Timing()
+
+
 class Signal(NamedTuple):
     """A sequence of events. None for dt is regular time; for mask, all are events; for reset, one sequence.
 
@@ -29,6 +44,11 @@ class Signal(NamedTuple):
     def length(self) -> int:
         """Places in the sequence, padding included."""
         return self.values.shape[0]
+
+    @property
+    def timing(self) -> Timing:
+        """Gaps, padding and starts."""
+        return Timing(self.dt, self.mask, self.reset)
 
     def valid(self) -> Bool[Array, " L"]:
         """The mask, written out."""

@@ -23,6 +23,7 @@ from s7.baselines.ode_lstm import OdeLstm
 from s7.baselines.phased_lstm import PhasedLstm
 from s7.baselines.rnn import Rnn
 from s7.baselines.rnn_decay import RnnDecay
+from s7.signal import Timing
 from tests.baselines.checks import WIDTH, against, sigmoid, softplus
 
 LENGTH = 7
@@ -200,7 +201,7 @@ def test_the_equations(cell):
 @eqx.filter_jit
 def gradients(layer, u, dt):
     def loss(layer, u, dt):
-        outputs = layer.run(u, dt)[0]
+        outputs = layer.apply(u, Timing(dt))[0]
         return (outputs**2).sum(), outputs
 
     return eqx.filter_grad(lambda arguments: loss(*arguments), has_aux=True)((layer, u, dt))
@@ -332,7 +333,7 @@ def test_an_event_after_no_gap_does_nothing_to_a_continuous_network(u):
 def largest(scale, dt):
     u = jnp.asarray(np.random.default_rng(5).standard_normal((LENGTH, WIDTH)))
     layer = jax.tree.map(lambda q: scale * q, layer_of(CtRnn()))
-    return jnp.abs(layer.run(u, dt)[0]).max()
+    return jnp.abs(layer.apply(u, Timing(dt))[0]).max()
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=LENGTH, max_size=LENGTH), st.floats(0.1, 100))

@@ -15,7 +15,7 @@ from s7.baselines.mamba import Mamba
 from s7.baselines.s4d import S4d
 from s7.baselines.transformer import Transformer
 from s7.block import Block, BlockConfig
-from s7.signal import Rows, Signal
+from s7.signal import Rows, Signal, Timing
 from tests.baselines.checks import against, sigmoid, softplus
 
 WIDTH, STATE = 4, 3
@@ -127,7 +127,7 @@ def sequence(length, seed=0):
 
 call = eqx.filter_jit(lambda layer, *arguments, **keywords: layer(*arguments, **keywords))
 step = eqx.filter_jit(lambda layer, *arguments: layer.step(*arguments))
-run = eqx.filter_jit(lambda layer, *arguments, **keywords: layer.run(*arguments, **keywords))
+run = eqx.filter_jit(lambda layer, u, *timing, **how: layer.apply(u, Timing(*timing), **how))
 
 
 def assert_close(found, wanted, tolerance=1e-12):

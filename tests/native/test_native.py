@@ -18,6 +18,7 @@ from s7.backend_selection import current_backend
 from s7.contractions import bilinear, quadratic
 from s7.native import kernels
 from s7.recurrence import recurrence
+from s7.signal import Timing
 from tests.oracle import reference_call
 
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
@@ -89,7 +90,8 @@ def test_the_layer_equals_the_reference(width, state, length, oscillate, gain, D
 def loss_of_a_run(arguments, mask, reset, reverse):
     """A number that depends on every output, and on the final state."""
     layer, u, dt, start = arguments
-    y, final = layer.run(*layer.validate(u, dt, mask, reset), start, reverse=reverse)
+    events, *timing = layer.validate(u, dt, mask, reset)
+    y, final = layer.apply(events, Timing(*timing), start, reverse=reverse)
     return jnp.sum(jnp.sin(y)) + jnp.sum(jnp.cos(final.real + 2 * final.imag))
 
 
