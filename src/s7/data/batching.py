@@ -1,7 +1,7 @@
-"""From samples to batches of a few fixed shapes, each compiled once.
+"""Batches of a few fixed shapes, so that few programs are compiled.
 
-What a process loads is a pure function of (seed, epoch, process): every process makes the same plan of the epoch and
-takes its share of it.
+The batches of a process are a pure function of (seed, epoch, process): every process makes the same plan of the epoch
+and takes its share.
 """
 
 from abc import ABC, abstractmethod
@@ -32,9 +32,9 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One batch to come: the samples of each row, the places in a row, and how many samples a row can hold.
+    """A planned batch: the samples of each row, the length of a row, and how many samples a row can hold.
 
-    `even` where all batches are of sequences of one length: then none has padding.
+    `even` means that all sequences have one length, so that no batch has padding.
     """
 
     rows: list[Int[np.ndarray, " n"]]
@@ -55,42 +55,42 @@ class Batching(ABC):
 
     @abstractmethod
     def plan(self, lengths: Int[np.ndarray, " N"], order: Int[np.ndarray, " N"]) -> list[Plan]:
-        """Batches that hold each sample of `order` once, given how long each is at most."""
+        """Plans batches that hold each sample of `order` once, given the largest length of each."""
 
     @abstractmethod
     def assemble(self, samples: Samples, plan: Plan) -> Batch:
-        """The batch of a plan."""
+        """Builds the batch of a plan."""
 
     def epoch(
         self, lengths: Int[np.ndarray, " N"], seed: int, epoch: int, process: int = 0, processes: int = 1
     ) -> list[Plan]:
-        """The batches of one epoch in their random order: this process's share, of the same number for each."""
+        """Plans one epoch in random order; returns the share of this process, which is as large for every process."""
         rng = np.random.default_rng([seed, epoch])
         plans = self.plan(lengths, rng.permutation(len(lengths)))
         plans = [plans[n] for n in rng.permutation(len(plans))]
         each = -(-len(plans) // processes)
-        # A process that would run out early starts again, or the others would wait for it for ever.
+        # A process that runs out of batches repeats some, since the others would wait for it.
         return [plans[(n * processes + process) % len(plans)] for n in range(each)]
 
     def in_order(self, samples: Samples) -> list[Plan]:
-        """Batches of all samples, always the same: for validation and testing."""
+        """Plans batches of all samples in a fixed order, for validation and testing."""
         return self.plan(samples.lengths, np.arange(len(samples)))
 
     def batches(self, samples: Samples, plans: list[Plan]) -> Iterator[Batch]:
-        """The batches of some plans, one after another."""
+        """Builds the batches of some plans, one after another."""
         return (self.assemble(samples, plan) for plan in plans)
 
     def waste(self, lengths: Int[np.ndarray, " N"]) -> float:
-        """The part of all places in batches that is padding."""
+        """Returns the fraction of padding in all batches."""
         places = sum(self.size * plan.length for plan in self.plan(lengths, np.arange(len(lengths))))
         return 1 - int(lengths.sum()) / places
 
 
 @dataclass(frozen=True)
 class Buckets(Batching):
-    """Sequences of like length share a batch and are padded to the longest length of their bucket.
+    """Groups sequences of similar length and pads them to the longest length of their bucket.
 
-    At most `buckets` lengths occur; they are those that waste least.
+    At most `buckets` lengths occur. They are chosen to minimise padding.
     """
 
     buckets: int = 4
@@ -121,16 +121,16 @@ class Buckets(Batching):
             if samples.counts is not None:
                 weight = weight * samples.counts[places]
         dt = None if samples.dt is None else samples.dt[places] * real
-        # Where there is no padding no mask is needed, and the model is spared it.
+        # Without padding the model needs no mask.
         known = None if plan.even and samples.even else length.astype(np.int32)
         return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32))
 
 
 @dataclass(frozen=True)
 class Packing(Batching):
-    """Sequences laid end to end in rows of `length` places (0: as long as the longest), each at a multiple of `stride`.
+    """Packs sequences into rows of `length` events (0: the longest length), each starting at a multiple of `stride`.
 
-    For lengths that differ much: next to nothing is padding. The model's `packed` keeps the sequences apart.
+    There is hardly any padding, even if lengths differ widely. `S7Model.packed` keeps the sequences separate.
     """
 
     length: int = 0
@@ -144,7 +144,7 @@ class Packing(Batching):
         # Fixed for a data set, so that there is one shape.
         most = max(1, int(2 * length // lengths.mean()))
         for n in order:
-            # First fit among the rows last opened: near the best, without looking through all of them.
+            # First fit among the most recent rows: close to the optimum without a search through all rows.
             for row in range(max(0, len(rows) - 32), len(rows)):
                 if free[row] >= taken[n] and len(rows[row]) < most:
                     break
@@ -158,7 +158,7 @@ class Packing(Batching):
         return [Plan(arrays[start : start + self.size], length, most) for start in range(0, len(arrays), self.size)]
 
     def row_length(self, lengths: Int[np.ndarray, " N"]) -> int:
-        """Places in a row."""
+        """Returns the length of a row."""
         longest = int(lengths.max())
         if self.length and self.length < longest:
             raise ValueError(f"pack={self.length} is shorter than the longest sequence, {longest}")
@@ -194,10 +194,10 @@ class Packing(Batching):
 
 
 def bucket_bounds(lengths: Int[np.ndarray, " N"], buckets: int) -> Int[np.ndarray, " K"]:
-    """The at most `buckets` lengths to pad to that leave the least padding, by dynamic programming."""
+    """Returns at most `buckets` lengths to pad to that minimise padding, by dynamic programming."""
     if buckets < 1:
         raise ValueError(f"buckets={buckets} must be at least 1")
-    # A bound is best at a length that occurs; of very many, 128 spread evenly are as good as all.
+    # The best bounds are lengths that occur. Of many lengths, 128 evenly spread ones suffice.
     candidates = np.unique(lengths)
     if len(candidates) > 128:
         candidates = candidates[np.unique(np.linspace(0, len(candidates) - 1, 128).round().astype(int))]
@@ -226,7 +226,7 @@ def bucket_bounds(lengths: Int[np.ndarray, " N"], buckets: int) -> Int[np.ndarra
 def _places(
     starts: Int[np.ndarray, "*B"], lengths: Int[np.ndarray, "*B"], length: int
 ) -> tuple[Int[np.ndarray, "*B L"], Bool[np.ndarray, "*B L"]]:
-    """Where each place of a batch is found, and whether it is more than padding."""
+    """The index of the event at each place of a batch, and whether it is an event rather than padding."""
     within = np.arange(length)
     real = within < lengths[..., None]
     return starts[..., None] + np.minimum(within, lengths[..., None] - 1), real

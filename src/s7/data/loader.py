@@ -1,6 +1,6 @@
-"""What an epoch of training reads: batches in their order, varied at random, made while the step before is computed.
+"""Training batches, augmented at random and prepared in a background thread.
 
-A batch is a pure function of (seed, epoch, its plan), whichever thread makes it.
+A batch is a pure function of (seed, epoch, plan), whichever thread builds it.
 """
 
 import queue
@@ -18,7 +18,7 @@ from s7.data.batching import Batch, Batching, Plan
 from s7.data.samples import Samples
 from s7.registry import Registered
 
-# Batches that are made ahead of the step that reads them.
+# Batches prepared ahead of time.
 AHEAD = 2
 
 
@@ -28,11 +28,11 @@ class Augmentation(Registered, ABC):
 
     @abstractmethod
     def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-        """How many events sequences of these lengths have at most, once varied."""
+        """Returns the largest possible lengths of augmented sequences, given their original lengths."""
 
     @abstractmethod
     def __call__(self, samples: Samples, chosen: Int[np.ndarray, " M"], seed: int, epoch: int) -> Samples:
-        """The chosen samples, each varied as a function of (seed, epoch, its number)."""
+        """Returns the chosen samples, each augmented as a function of (seed, epoch, index)."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +46,26 @@ class Loader:
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """How many events each sample has at most."""
+        """The largest possible length of each sample."""
         lengths = self.samples.lengths
         return lengths if self.augmentation is None else self.augmentation.longest(lengths)
 
     def plans(self, epoch: int) -> list[Plan]:
-        """The batches of an epoch in their order."""
+        """Returns the plans of an epoch in order."""
         return self.batching.epoch(self.lengths, self.seed, epoch)
 
     def batch(self, plan: Plan, epoch: int) -> Batch:
-        """One of them."""
+        """Builds one batch."""
         if self.augmentation is None:
             return self.batching.assemble(self.samples, plan)
         chosen = np.concatenate(plan.rows)
         varied = self.augmentation(self.samples, chosen, self.seed, epoch)
         places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
-        # How long they became is not known before they are made.
+        # Their new lengths are known only now.
         return self.batching.assemble(varied, plan._replace(rows=places, even=False))
 
     def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
-        """The batches of some plans, made by another thread while the ones before are in use."""
+        """Yields the batches of some plans, built by a background thread."""
         made: queue.Queue[Batch | BaseException] = queue.Queue(AHEAD)
         done = threading.Event()
 

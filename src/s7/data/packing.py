@@ -1,4 +1,4 @@
-"""Packing: several sequences laid end to end, so that short ones cost no padding."""
+"""Packing: several sequences in one row, so that short sequences need no padding."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Shaped
 
 
 class Packed(NamedTuple):
-    """Sequences end to end. `segments` numbers the sequence at each place, -1 where there is none."""
+    """Packed sequences. `segments` is the index of the sequence at each place, or -1 for padding."""
 
     inputs: Shaped[np.ndarray, "L ..."]
     segments: Int[np.ndarray, " L"]
@@ -23,7 +23,14 @@ def pack(
     stride: int = 1,
     length: int | None = None,
 ) -> Packed:
-    """Lays the sequences end to end, each starting at a multiple of `stride` (the model's), padded to `length`."""
+    """Packs sequences one after another.
+
+    Args:
+        inputs: N arrays (L_n, ...).
+        dt: N arrays of gaps (L_n,), or None for regular time.
+        stride: The stride of the model. Each sequence starts at a multiple of it.
+        length: The length to pad to; by default no longer than needed.
+    """
     if not inputs:
         raise ValueError("pack: there are no sequences")
     sizes = [len(sequence) for sequence in inputs]

@@ -1,4 +1,4 @@
-"""PNG files of grey pictures. Pillow decodes them: the extra `images`."""
+"""Greyscale images from PNG files, decoded by Pillow (the extra `images`)."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from jaxtyping import UInt8
 
 
 def read_grey(path: Path, shape: tuple[int, int]) -> UInt8[np.ndarray, "Y X"]:
-    """A grey picture, which must have this many rows (-1: any number) and columns."""
+    """Reads a greyscale image, which must have this many rows (-1: any number) and columns."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:

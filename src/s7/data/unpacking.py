@@ -1,6 +1,6 @@
-"""Archives unpacked beside themselves, in whole or in part, without ever leaving their folder.
+"""Extraction of archives next to themselves, never outside of their folder.
 
-What has been unpacked is written down in NAME.unpacked, so that it is done once.
+NAME.unpacked lists what was extracted, so that it is done once.
 """
 
 import errno
@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from s7.storage import write_atomically
 
-# What the libraries raise for an archive that is damaged, or is none.
+# Errors that the libraries raise for a damaged archive, or for another file.
 _UNREADABLE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
     *(EOFError, KeyError, RuntimeError),
@@ -25,12 +25,12 @@ _UNREADABLE = (
 
 
 def is_unpacked(path: Path, patterns: tuple[str, ...]) -> bool:
-    """Whether nothing is left to do for `unpack`."""
+    """Whether `unpack` has nothing left to do."""
     return set(patterns) <= set(_done(path))
 
 
 def unpack(path: Path, patterns: tuple[str, ...], say: Callable[[str], None]) -> None:
-    """Puts the members of a zip or tar archive whose names match beside it, all of them or none."""
+    """Extracts the members of a zip or tar archive whose names match next to it: all of them, or none on failure."""
     if is_unpacked(path, patterns):
         return
     say(f"unpacking {path} …")
@@ -56,12 +56,12 @@ def unpack(path: Path, patterns: tuple[str, ...], say: Callable[[str], None]) ->
 
 
 def forget(path: Path) -> None:
-    """The archive is another one: what was unpacked is of the old one."""
+    """Marks the archive as not extracted, because it was replaced."""
     _marker(path).unlink(missing_ok=True)
 
 
 def stays_inside(name: str) -> bool:
-    """Whether a name leads from a folder to something in it, on any system."""
+    """Whether a relative path stays inside its folder, on any operating system."""
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in name and ":" not in parts[0]
 
@@ -108,7 +108,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Everything in one folder into another: whole folders where they are new there, else what is in them."""
+    """Moves everything in one folder into another, merging folders that exist in both."""
     for entry in list(source.iterdir()):
         there = target / entry.name
         if entry.is_dir() and not entry.is_symlink() and there.is_dir():

@@ -1,1 +1,1 @@
-"""Events: from what a sensor gives to what a model reads."""
+"""Event data: readers of recordings, spike encoding of audio, augmentation."""
