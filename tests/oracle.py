@@ -18,7 +18,7 @@ def reference_of(layer: S7Layer):
     elif isinstance(settings, Plain):
         transition = reference.plain(rates, settings.gain)
     elif isinstance(settings, Step):
-        transition = reference.step(rates)
+        transition = reference.step(rates, settings.held)
     else:
         assert isinstance(settings, Ring)
         transition = reference.ring(rates)

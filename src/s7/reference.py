@@ -62,14 +62,17 @@ def plain(p: Parameters, gain: str | None) -> Transition:
     return transition
 
 
-def step(p: Parameters) -> Transition:
-    """Equation 2 with a step size that follows the input, and the gap scaling the decay only."""
+def step(p: Parameters, held: bool = False) -> Transition:
+    """Equation 2 with a step size that follows the input.
+
+    The gap scales the decay only; with `held` (S5) it scales the input's gain too.
+    """
     spectrum = -np.exp(p["decay"]) + 1j * p["omega"]
 
     def transition(u_k, dt_k):
         size = np.log1p(np.exp(raw(p, u_k)))
         a_k = np.exp(spectrum * size * (1.0 if dt_k is None else dt_k))
-        return a_k, (np.exp(spectrum * size) - 1) / spectrum
+        return a_k, ((a_k if held else np.exp(spectrum * size)) - 1) / spectrum
 
     return transition
 
@@ -112,8 +115,8 @@ def factored(p: Parameters, complex_state: bool) -> Form:
     """The same with maps of limited rank."""
 
     def form(u_k):
-        B_k = p["B"] + p["V3"] @ np.diag(p["V2"] @ u_k) @ p["V1"]
-        C_k = p["C"] + p["U3"] @ np.diag(p["U2"] @ u_k) @ p["U1"]
+        B_k = p["B"] + (p["V3"] @ np.diag(p["V2"] @ u_k) @ p["V1"] if "V1" in p else 0)
+        C_k = p["C"] + (p["U3"] @ np.diag(p["U2"] @ u_k) @ p["U1"] if "U1" in p else 0)
         return *_complex(B_k, _bias(p), C_k, complex_state), _direct(p, u_k)
 
     return form
