@@ -1,4 +1,4 @@
-"""A task, a preset, a protocol, a seed: what the commands train, and what a run's folder remembers."""
+"""Jobs: a model trained on a task with a preset, a protocol and a seed. Commands train jobs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,11 +71,11 @@ class Job:
         return preset(self.task, self.preset) if self.task in TASKS else find_task(self.task).settings
 
     def data(self) -> Task:
-        """The task with its data settings."""
+        """The task, with its data settings."""
         return build(find_task(self.task), self.tables["data"], "data")
 
     def training(self) -> TrainConfig:
-        """How it is trained."""
+        """The training settings."""
         return build(TrainConfig, self.tables["train"], "train")
 
     def model_config(self, problem: Problem) -> ModelConfig:
@@ -100,7 +100,7 @@ class Job:
         return self.data().load(folder, self.protocol, say)
 
     def new_model(self, problem: Problem) -> S7Model:
-        """The model before training."""
+        """The model with its initial parameters."""
         return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
 
     def config(self, problem: Problem) -> Table:
@@ -118,7 +118,7 @@ class Job:
         return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
 
     def changes(self, problem: Problem) -> list[str]:
-        """What is otherwise than preset and architecture have it, as `--set` would say it."""
+        """The settings that differ from the preset and the architecture, as assignments such as "model.width=32"."""
         mine, theirs = self.config(problem), replace(self, settings={}).config(problem)
         differs = {
             section: {name: value for name, value in mine[section].items() if value != theirs[section].get(name)}

@@ -1,9 +1,8 @@
-"""Settings that are known to work: one TOML file for each task, with a table for each preset.
+"""Presets: one TOML file for each task, with one table for each preset.
 
-`paper` is the row of the paper's table of hyperparameters. Its SSM LR is `train.ssm_learning_rate`; the rate of
-all other parameters is that times a factor which the paper does not print and which stands beside it. `ours` is what
-measured best here, on validation data. Further tables are named after a peer or a family of them (`cells`): they
-override the preset for those models.
+`paper` holds the hyperparameters that the paper prints. Its SSM learning rate is `train.ssm_learning_rate`; the paper
+does not print the factor that gives the rate of all other parameters. `ours` holds the settings that were best on
+validation data. Tables named after a model or a family of models (`cells`) override the preset for those models.
 """
 
 import tomllib
@@ -21,7 +20,7 @@ def tasks_with(name: str) -> list[str]:
 
 
 def preset(task: str, name: str) -> Table:
-    """The tables data, model and train of a preset."""
+    """The tables `data`, `model` and `train` of a preset."""
     if name not in NAMES:
         raise ValueError(unknown("preset", name, NAMES))
     tables = _tables(task)
@@ -33,7 +32,7 @@ def preset(task: str, name: str) -> Table:
 
 
 def otherwise(task: str, name: str) -> Table:
-    """What a task's file says for a peer or a family of them; empty where it says nothing."""
+    """The settings of a task for one model or family of models; empty if its file has none."""
     return _tables(task).get(name, {})
 
 
