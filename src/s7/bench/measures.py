@@ -1,4 +1,4 @@
-"""What the rows of each benchmark say, for the tables of the terminal and of the page."""
+"""The columns and measurements of each benchmark, for the terminal and the page."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ Row = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """Something about a case."""
+    """A property of a case."""
 
     title: str
     text: Callable[[Row], str]
@@ -28,14 +28,14 @@ class Measure(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """What its cases are told apart by, and what is measured."""
+    """The properties that identify a case, and what is measured."""
 
     title: str
     case: tuple[Column, ...]
     measures: tuple[Measure, ...]
 
     def key(self, row: Row) -> tuple[str, ...]:
-        """What the rows of one case have in common."""
+        """The properties that the rows of one case share."""
         return tuple(column.text(row) for column in self.case)
 
 
@@ -104,14 +104,5 @@ BENCHMARKS = {
 
 
 def ways_of(rows: Sequence[Row]) -> list[str]:
-    """The ways of computing that occur, in order."""
+    """The implementations in these rows, in order."""
     return list(dict.fromkeys(row["way"] for row in rows))
-
-
-def number(value: float | None) -> str:
-    """Three digits, whatever the size; a dash for what was not measured."""
-    if value is None:
-        return "–"
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"

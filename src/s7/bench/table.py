@@ -1,6 +1,7 @@
 """Rows on a terminal, as they come."""
 
-from s7.bench.measures import BENCHMARKS, Row, number
+from s7.bench.measures import BENCHMARKS, Row
+from s7.publishing.text import number
 
 # Wide enough for what stands in most columns; what is wider moves its line's rest to the right.
 WIDTHS = {"task": 15, "way": 20, "how": 14, "L": 9, "numbers": 7}
@@ -30,9 +31,9 @@ class Table:
         if row.get("skipped"):
             return "  ".join([*cells, row["skipped"]])
         for measure in self._measures:
-            cells.append(f"{number(row.get(measure.field)):>{NUMBER}}")
+            cells.append(f"{number(row.get(measure.field), 3):>{NUMBER}}")
             if measure.ratio:
-                cells.append(f"{number(row[measure.ratio]):>{NUMBER}}")
+                cells.append(f"{number(row[measure.ratio], 3):>{NUMBER}}")
         return "  ".join(cells).rstrip()
 
 
