@@ -30,7 +30,7 @@ def test_how_far_it_is_is_said_now_and_then(monkeypatch):
     heard = []
     monkeypatch.setattr(blocks, "EVERY", -1.0)
     make_blocks(math.factorial, 4, heard.append)
-    assert [text.partition(",")[0] for text in heard] == ["25 % made", "50 % made", "75 % made"]
+    assert [text.partition(",")[0] for text in heard] == ["25 % generated", "50 % generated", "75 % generated"]
     assert all(text.endswith(" s left") for text in heard)
 
 
@@ -41,5 +41,5 @@ def test_an_error_in_a_block_is_the_callers():
 
 
 def test_a_process_that_dies_is_named():
-    with pytest.raises(ChildProcessError, match="a process that made data ended before its time"):
+    with pytest.raises(ChildProcessError, match="a process that generates data died"):
         make_blocks(os._exit, 2, silent, processes=2)

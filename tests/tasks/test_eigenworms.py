@@ -205,9 +205,7 @@ def test_strict_leaves_copies_out_and_takes_units_from_training(place):
     write(place, train, test)
     heard: list[str] = []
     problem = load(place, heard=heard)
-    assert heard[1:] == [
-        "10 of 100 recordings are exact copies of earlier ones, 1 of them under another class: left out"
-    ]
+    assert heard[1:] == ["10 of 100 recordings are exact copies of earlier ones, 1 of them with another label: removed"]
     splits = (problem.train, problem.valid, problem.test)
     assert sum(len(samples) for samples in splits) == 90
     rows = [row.tobytes() for samples in splits for row in samples.inputs.reshape(-1, 7 * 6)]
@@ -230,7 +228,7 @@ def test_what_was_read_is_kept_until_the_file_changes(place):
     path = write(place, worms(20), worms(19, seed=1))
     first = load(place, "paper", heard)
     assert load(place, "paper", heard).train.digest() == first.train.digest()
-    assert heard == [f"reading {path}, half a minute …"]
+    assert heard == [f"reading {path}, about half a minute …"]
     write(place, worms(20), worms(19, seed=2))
     assert load(place, "paper", heard).train.digest() != first.train.digest()
     assert len(heard) == 2

@@ -109,7 +109,7 @@ def test_folders_and_arrays_of_the_same_digits_are_the_same(folder, tmp_path):
     heard = []
     write_small(tmp_path)
     small = NMnist().load(folder, "strict", heard.append)
-    assert heard[0].endswith("the first 30 training and 4 test recordings of N-MNIST, not all")
+    assert heard[0].endswith("the first 30 training and 4 test recordings of N-MNIST only")
     write_nmnist(tmp_path)  # all of it is preferred
     full = NMnist().load(folder, "strict", heard.append)
     assert heard[1].startswith("reading 34")
@@ -122,9 +122,9 @@ def test_the_first_recordings_alone_can_be_used(folder, tmp_path):
     problem = NMnist(recordings=10).load(folder, "strict", silent)
     assert lengths(problem) == [9, 1, 4]
     assert sorted([*problem.train.targets, *problem.valid.targets]) == list(range(10))
-    with pytest.raises(ValueError, match=r"Train: has 30 training recordings, 31 are wanted"):
+    with pytest.raises(ValueError, match=r"Train: has 30 training recordings, 31 are needed"):
         NMnist(recordings=31).load(folder, "strict", silent)
-    with pytest.raises(ValueError, match="recordings=-1 must be 0, for all, or at least 2"):
+    with pytest.raises(ValueError, match=r"recordings=-1 must be 0 \(all\) or at least 2"):
         NMnist(recordings=-1)
 
 
@@ -155,7 +155,7 @@ def test_digits_without_a_test_set_are_missing(folder, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"is_test": np.zeros(3, bool)}, "is_test must say of each recording"),
+        ({"is_test": np.zeros(3, bool)}, "is_test must hold one bool"),
         ({"label": np.full(34, 10)}, None),
         ({"offsets": np.arange(35)}, "offsets must rise from 0 to the number of events"),
     ],
@@ -235,14 +235,14 @@ def test_a_list_that_names_a_missing_trial_is_named(folder, tmp_path):
     root = write_trials(tmp_path)
     (root / "user02_lab.aedat").unlink()
     message = (
-        rf"^{root}/trials_to_train\.txt: line 4 names user02_lab\.aedat, but {root}/user02_lab\.aedat is not there$"
+        rf"^{root}/trials_to_train\.txt: line 4 names user02_lab\.aedat, but {root}/user02_lab\.aedat does not exist$"
     )
     with pytest.raises(FileNotFoundError, match=message):
         DvsGesture().load(folder, "strict", silent)
     write_trials(tmp_path)
     (root / "user09_natural_labels.csv").unlink()
     with pytest.raises(
-        FileNotFoundError, match=r"trials_to_test\.txt: line 1 names .*, but .*_labels\.csv is not there"
+        FileNotFoundError, match=r"trials_to_test\.txt: line 1 names .*, but .*_labels\.csv does not exist"
     ):
         DvsGesture().load(folder, "strict", silent)
     (root / "trials_to_test.txt").write_text("\n")
@@ -257,8 +257,8 @@ def test_a_list_that_names_a_missing_trial_is_named(folder, tmp_path):
     [
         ("1,x,3000", "line 3 is '1,x,3000', expected whole numbers: class,startTime_usec,endTime_usec"),
         ("1,2000", "line 3 is '1,2000', expected whole numbers"),
-        ("0,1000,2000", "line 3 has the class 0, outside of 1 to 11"),
-        ("12,1000,2000", "line 3 has the class 12, outside of 1 to 11"),
+        ("0,1000,2000", "line 3 has the class 0, outside 1 to 11"),
+        ("12,1000,2000", "line 3 has the class 12, outside 1 to 11"),
         ("2,2000,2000", "line 3 ends at 2000, not after its start at 2000"),
     ],
 )

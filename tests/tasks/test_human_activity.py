@@ -105,7 +105,7 @@ def test_strict_keeps_persons_apart_and_counts_each_of_their_steps_once(place):
     write(place, lines)
     heard: list[str] = []
     problem = load(place, heard=heard)
-    assert heard == ["split by person: A, B, C for training, D for validation, E tested"]
+    assert heard == ["split by person: A, B, C for training, D for validation, E for testing"]
     persons = np.array([line[0] for line in lines])
     for samples, who in ((problem.train, "ABC"), (problem.valid, "D"), (problem.test, "E")):
         mine = np.flatnonzero(np.isin(persons, list(who)))
@@ -124,8 +124,8 @@ def test_each_person_can_be_the_one_tested(place):
     heard: list[str] = []
     for split in range(5):
         load(place, heard=heard, split=split)
-    assert [line[-8] for line in heard] == list("EDCBA")
-    assert heard[4] == "split by person: B, C, D for training, E for validation, A tested"
+    assert [line[-13] for line in heard] == list("EDCBA")
+    assert heard[4] == "split by person: B, C, D for training, E for validation, A for testing"
     with pytest.raises(ValueError, match=r"split=5: .* has 5 persons, so 0 to 4"):
         load(place, split=5)
     with pytest.raises(ValueError, match=r"split=1: the paper's protocol has one split only"):
@@ -141,8 +141,8 @@ def test_one_persons_recordings_are_kept_apart_and_it_is_said(place):
     problem = load(place, heard=heard)
     (said,) = heard
     assert "split by recording" in said
-    assert "who is tested is also learnt from" in said
-    assert said.endswith("A01 for training, A02 for validation, A03 tested")
+    assert "the test person also occurs in training" in said
+    assert said.endswith("A01 for training, A02 for validation, A03 for testing")
     assert set(steps(problem.test).ravel()) == set(range(170, 234))
     assert set(steps(problem.valid).ravel()) == set(range(100, 170))
     assert problem.test.counts.all()
@@ -172,7 +172,7 @@ def test_a_timestamp_that_goes_back_is_clipped_and_named_or_refused(place):
     path = write(place, lines)
     heard: list[str] = []
     problem = load(place, heard=heard)
-    assert f"{path}: the timestamp goes back in 2 of 234 lines (10, 121): the gap is taken as 0" in heard
+    assert f"{path}: the timestamp goes back in 2 of 234 lines (10, 121): the gap is set to 0" in heard
     assert problem.train.dt[9] == 0
     assert problem.train.dt.min() == 0
     with pytest.raises(ValueError, match=f"^{path}: line 10: the timestamp goes back by 3.0 ms; backwards=.clip"):
@@ -233,7 +233,7 @@ def test_a_byte_that_is_not_utf_8_is_named(place):
 def test_a_damaged_file_is_named(place, name):
     path = write(place, rows(ONE_PERSON), name)
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=r"data/har/.*: not a whole \.(xz|zip) file .*get it again$"):
+    with pytest.raises(ValueError, match=r"data/har/.*: truncated or damaged \.(xz|zip) file .*download it again$"):
         load(place)
 
 
@@ -241,16 +241,16 @@ def test_a_zip_file_of_something_else_is_named(place):
     path = write(place, [], FILES[1])
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("README", b"")
-    with pytest.raises(ValueError, match=f"^{path}: holds no {TABLE}$"):
+    with pytest.raises(ValueError, match=f"^{path}: contains no {TABLE}$"):
         load(place)
 
 
 def test_too_little_to_split_is_named(place):
     path = write(place, rows({"A01": 100, "B01": 100}))
-    with pytest.raises(ValueError, match=f"^{path}: has 2 recordings, at least 3 needed"):
+    with pytest.raises(ValueError, match=f"^{path}: has 2 recordings, at least 3 are needed"):
         load(place)
     write(place, rows({"A01": 100, "A02": 7, "A03": 64}))
-    with pytest.raises(ValueError, match=f"^{path}: recording A02 has 7 steps, a window 32; leave it out"):
+    with pytest.raises(ValueError, match=f"^{path}: recording A02 has 7 steps, fewer than a window of 32; remove it"):
         load(place)
     for lengths in ({"A01": 200}, {"A01": 32, "A02": 200}):
         write(place, rows(lengths))

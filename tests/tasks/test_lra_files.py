@@ -104,20 +104,22 @@ def test_broken_files_of_reviews_are_named(place, tmp_path):
     file = place / "imdb" / "train.jsonl.xz"
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
-    with pytest.raises(ValueError, match=r"train.jsonl.xz: not a whole .xz file"):
+    with pytest.raises(ValueError, match=r"train.jsonl.xz: truncated or damaged .xz file"):
         load(Text(), place)
     file.write_bytes(whole)
     (place / "imdb" / "test.jsonl.xz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"test.jsonl.xz is missing; it belongs beside train.jsonl.xz"):
+    with pytest.raises(
+        FileNotFoundError, match=r"test.jsonl.xz is missing; it belongs in the same folder as train.jsonl.xz"
+    ):
         load(Text(), place)
     packed = tmp_path / "packed"
     write_archive(packed)
     file = packed / "imdb" / "aclImdb_v1.tar.gz"
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: not a whole .tar.gz file"):
+    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: truncated or damaged .tar.gz file"):
         load(Text(), packed)
     write_archive(packed, {"train": REVIEWS["train"], "test": []})
-    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: holds no reviews in test/neg and test/pos"):
+    with pytest.raises(ValueError, match=r"aclImdb_v1.tar.gz: contains no reviews in test/neg and test/pos"):
         load(Text(), packed)
 
 
@@ -182,7 +184,7 @@ def without(files, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda files: without(files, "test_batch.bin"), "holds no test_batch.bin"),
+        (lambda files: without(files, "test_batch.bin"), "contains no test_batch.bin"),
         (
             lambda files: files | {"cifar-10-batches-bin/data_batch_2.bin": bytes(3072)},
             "data_batch_2.bin has 3,072 bytes, not a multiple of 3,073",

@@ -1,7 +1,7 @@
-"""Data that take long to make, made in blocks by all usable cores.
+"""Generate data in blocks on all usable cores.
 
-A block is made from its number alone, so what comes out does not depend on how many processes made it, and a block
-more leaves those before it as they were.
+A block depends only on its index, so the result does not depend on the number of processes, and asking for more blocks
+does not change the first ones.
 """
 
 import time
@@ -16,16 +16,20 @@ from s7.tasks.task import Say
 
 Made = TypeVar("Made")
 
-# A process takes a second or two to start; fewer blocks than this are made sooner without.
+# A process takes a second or two to start; fewer blocks than this are generated faster in the current one.
 FEW = 16
-# Seconds between two words on how far it is.
+# Seconds between two progress messages.
 EVERY = 10.0
 
 
 def make_blocks(make: Callable[[int], Made], blocks: int, say: Say, processes: int | None = None) -> list[Made]:
-    """make(0), make(1), … in this order. `make` must be something that can be sent to another process.
+    """Return [make(0), make(1), …].
 
-    `processes` are as many as there are usable cores, or one where there is little to make.
+    Args:
+        make: Generates a block from its index. It must be picklable.
+        blocks: The number of blocks.
+        say: Receives progress messages.
+        processes: By default one per usable core, or one if there are few blocks.
     """
     if processes is None:
         processes = 1 if blocks < FEW else usable_cores()
@@ -37,7 +41,7 @@ def make_blocks(make: Callable[[int], Made], blocks: int, say: Say, processes: i
         if now - said > EVERY and len(made) < blocks:
             said = now
             left = (now - started) / len(made) * (blocks - len(made))
-            say(f"{100 * len(made) // blocks} % made, about {left:.0f} s left")
+            say(f"{100 * len(made) // blocks} % generated, about {left:.0f} s left")
     return made
 
 
@@ -51,8 +55,8 @@ def _in_order(make: Callable[[int], Made], blocks: int, processes: int) -> Itera
         yield from pool.map(make, range(blocks))
     except BrokenProcessPool:
         raise ChildProcessError(
-            "a process that made data ended before its time: it was killed or ran out of memory, or the script that "
-            "was started does its work at import; put that under if __name__ == '__main__'"
+            "a process that generates data died: it was killed or ran out of memory, or the main script runs its work "
+            "at import; put that under if __name__ == '__main__'"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
-"""DVS-Gesture: which of eleven gestures a person makes before an event camera of 128×128 pixels.
+"""DVS-Gesture: classify eleven hand and arm gestures seen by an event camera of 128×128 pixels.
 
-29 people, three to five kinds of light; a trial is one recording of one person in one light, in which a table gives the
-times of some twelve gestures, of several seconds and some hundred thousand events each.
+29 people under three to five lighting conditions. A trial is one recording of one person; a table lists the times of
+about twelve gestures in it, each several seconds and some hundred thousand events long.
 """
 
 from collections.abc import Iterable
@@ -28,17 +28,19 @@ GESTURES = (
     *("hand clapping", "right hand wave", "left hand wave", "right arm clockwise", "right arm counter-clockwise"),
     *("left arm clockwise", "left arm counter-clockwise", "arm roll", "air drums", "air guitar", "other"),
 )
-# People of the training list that are kept for validation, of 23.
+# People held out for validation, of the 23 in the training list.
 HELD_OUT = 3
 
 
 @dataclass(frozen=True)
 class DvsGesture(EventTask):
-    """Gestures cut out of the trials."""
+    """Gestures cut out of the trials at the times that the tables list."""
 
     name: ClassVar[str] = "dvs-gesture"
     title: ClassVar[str] = "DVS-Gesture, eleven gestures seen by an event camera"
-    source: ClassVar[str] = "DVS-Gesture (Amir 2017, CC BY 4.0); ten recordings of it are enough to try, not to report"
+    source: ClassVar[str] = (
+        "DVS-Gesture (Amir 2017, CC BY 4.0); ten recordings of it suffice for a trial run, not for results"
+    )
     downloads: ClassVar[tuple[Download, ...]] = (
         Download(
             "https://ibm.ent.box.com/s/3hiq58ww1pbbjrinh367ykfdf60xsfm8/folder/50167556794",
@@ -54,12 +56,12 @@ class DvsGesture(EventTask):
     )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
-            "the last three people of the training list are kept for validation, the official test people tested once "
-            "(where only ten recordings are here, all splits are those ten: not a result)"
+            "the last three people of the training list for validation, the official test people for testing "
+            "(if only the ten sample recordings are installed, all splits are those ten: not a result)"
         ),
         "paper": (
-            "all training people are learnt from, and the epoch is chosen on the test set "
-            "(where only ten recordings are here, all splits are those ten: not a result)"
+            "all people of the training list for training; the epoch is chosen on the test set "
+            "(if only the ten sample recordings are installed, all splits are those ten: not a result)"
         ),
     }
     sensor: ClassVar[Sensor] = Sensor(SIDE, SIDE)
@@ -89,7 +91,7 @@ class DvsGesture(EventTask):
 
 
 class Gesture(NamedTuple):
-    """A line of a trial's table; times are microseconds, the end no longer part of it."""
+    """A line of a trial's table: times in microseconds, the end exclusive."""
 
     label: int
     start: int
@@ -98,7 +100,7 @@ class Gesture(NamedTuple):
 
 
 def read_list(path: Path) -> list[Path]:
-    """The trials that a list names, each of which must be there with its table."""
+    """Read the trials that a list names. Each must exist, with its table."""
     trials = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not line.strip():
@@ -106,7 +108,7 @@ def read_list(path: Path) -> list[Path]:
         trial = path.parent / line.strip()
         for file in (trial, table_of(trial)):
             if not file.is_file():
-                raise FileNotFoundError(f"{path}: line {number} names {trial.name}, but {file} is not there")
+                raise FileNotFoundError(f"{path}: line {number} names {trial.name}, but {file} does not exist")
         trials.append(trial)
     if not trials:
         raise ValueError(f"{path}: names no trials")
@@ -114,12 +116,12 @@ def read_list(path: Path) -> list[Path]:
 
 
 def table_of(trial: Path) -> Path:
-    """Where a trial's gestures are listed."""
+    """The path of the table that lists a trial's gestures."""
     return trial.with_name(f"{trial.stem}_labels.csv")
 
 
 def split(trials: list[Path], path: Path) -> tuple[list[Path], list[Path]]:
-    """Trials to train on and, of other people, to validate on; `user07_led.aedat` is of user07."""
+    """Split into training trials and, of other people, validation trials; user07_led.aedat belongs to user07."""
     people = sorted({trial.name.partition("_")[0] for trial in trials})
     if len(people) <= HELD_OUT:
         raise ValueError(f"{path}: names trials of {len(people)} people, at least {HELD_OUT + 1} are needed")
@@ -129,7 +131,7 @@ def split(trials: list[Path], path: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_trial(path: Path) -> Recordings:
-    """The gestures of a trial."""
+    """Read the gestures of a trial."""
     table = table_of(path)
     gestures, events = read_gestures(table), read_aedat3(path)
     cut = []
@@ -142,7 +144,7 @@ def read_trial(path: Path) -> Recordings:
 
 
 def read_gestures(path: Path) -> list[Gesture]:
-    """The lines of a table under HEADING, whose classes count from 1."""
+    """Read the lines of a table below its heading; classes count from 1 in the file and from 0 here."""
     gestures = []
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
@@ -153,7 +155,7 @@ def read_gestures(path: Path) -> list[Gesture]:
         except ValueError:
             raise ValueError(f"{path}: line {number} is {line!r}, expected whole numbers: {HEADING}") from None
         if not 1 <= label <= len(GESTURES):
-            raise ValueError(f"{path}: line {number} has the class {label}, outside of 1 to {len(GESTURES)}")
+            raise ValueError(f"{path}: line {number} has the class {label}, outside 1 to {len(GESTURES)}")
         if start >= end:
             raise ValueError(f"{path}: line {number} ends at {end}, not after its start at {start}")
         gestures.append(Gesture(label - 1, start, end, number))

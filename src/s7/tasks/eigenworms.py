@@ -1,7 +1,7 @@
-"""EigenWorms: which of five kinds a worm is, from how it moves for 17,984 steps.
+"""EigenWorms: classify worms as wild type or one of four mutants, from their motion over 17,984 steps.
 
-At each step six numbers say how much of six basic shapes there is in the worm's posture. One kind is the wild one, four
-are mutants. The data are of the UEA archive; the first recipe is that of the LEM paper.
+Each step has six numbers, the amplitudes of six basic shapes in the worm's posture. The data are from the UEA archive;
+the paper protocol follows the LEM paper.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from s7.data.uea import READERS, Series
 from s7.tasks.task import Problem, Say, Task, most_frequent
 
 ARCHIVE = "eigenworms/EigenWorms.zip"
-# The .arff files first: the published split is of their order.
+# The .arff files first: the published split refers to their order.
 FILES = (ARCHIVE, *(f"eigenworms/EigenWorms_TRAIN{suffix}" for suffix in READERS))
 HOW = "s7 data fetch eigenworms, or put EigenWorms_TRAIN.ts and EigenWorms_TEST.ts of the UEA archive there"
 SEED = 1234
 SPLITS = 5
-# Where training and validation end.
+# The fractions at which training and validation end.
 ENDS = (0.7, 0.85)
 
 
 class Parts(NamedTuple):
-    """The recordings of each part, by number."""
+    """The indices of the recordings in each split."""
 
     train: Int[np.ndarray, " A"]
     valid: Int[np.ndarray, " B"]
@@ -44,10 +44,10 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class EigenWorms(Task):
-    """`split` is which of the five random splits of the strict protocol to take."""
+    """`split` selects one of the five random splits of the strict protocol."""
 
     name: ClassVar[str] = "eigenworms"
-    title: ClassVar[str] = "EigenWorms, which kind of worm from how it moves"
+    title: ClassVar[str] = "EigenWorms, type of worm from its motion"
     source: ClassVar[str] = "UEA multivariate archive, EigenWorms"
     downloads: ClassVar[tuple[Download, ...]] = (
         Download(  # no checksum is published
@@ -58,10 +58,10 @@ class EigenWorms(Task):
     )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
-            "exact copies of a recording are left out, the others split 70 / 15 / 15 of a hundred within each class; "
+            "exact copies of a recording are removed, the others split 70 / 15 / 15 % within each class; "
             "split 0 to 4 are five such splits"
         ),
-        "paper": "all 259 recordings, copies too, split 181 / 39 / 39 as LEM does; in their own units",
+        "paper": "all 259 recordings, copies included, split 181 / 39 / 39 as in LEM; inputs not standardized",
     }
     split: int = 0
 
@@ -77,7 +77,7 @@ class EigenWorms(Task):
         about = {"sha256": [digest(file) for file in files(path)], "version": 1}
 
         def make() -> Arrays:
-            say(f"reading {path}, half a minute …")
+            say(f"reading {path}, about half a minute …")
             series = read(path)
             return {"values": series.values, "labels": series.labels, "classes": np.array(series.classes)}
 
@@ -91,7 +91,7 @@ class EigenWorms(Task):
             kept = distinct(values, labels, say)
             parts = Parts(*(kept[part] for part in stratified(labels[kept], self.split)))
         if not all(part.size for part in parts):
-            raise ValueError(f"{path}: has {len(values)} recordings, too few to split them in three")
+            raise ValueError(f"{path}: has {len(values)} recordings, too few for three splits")
         train, valid, test = (
             Samples.of(values[part], labels[part], per_step=False, name=name) for name, part in parts._asdict().items()
         )
@@ -107,21 +107,21 @@ class EigenWorms(Task):
 
 
 def published(count: int) -> Parts:
-    """The split of LEM."""
+    """The split of the LEM paper."""
     train, rest = shuffled(count, 0.3, SEED)
     valid, test = shuffled(len(rest), 0.5, SEED)
     return Parts(train, rest[valid], rest[test])
 
 
 def shuffled(count: int, fraction: float, seed: int) -> tuple[Int[np.ndarray, " A"], Int[np.ndarray, " B"]]:
-    """What is kept and the fraction that is cut off, by the draw of scikit-learn's train_test_split."""
+    """Split off a random fraction exactly as scikit-learn's train_test_split does."""
     order = np.random.RandomState(seed).permutation(count)
     cut = math.ceil(fraction * count)
     return order[cut:], order[:cut]
 
 
 def stratified(labels: Int[np.ndarray, " N"], seed: int) -> Parts:
-    """At random, with the same share of each class in each part."""
+    """Split at random within each class."""
     order = np.random.RandomState(seed).permutation(len(labels))
     parts: list[list[np.ndarray]] = [[], [], []]
     for label in np.unique(labels):
@@ -132,20 +132,20 @@ def stratified(labels: Int[np.ndarray, " N"], seed: int) -> Parts:
 
 
 def distinct(values: Float32[np.ndarray, "N L D"], labels: Int[np.ndarray, " N"], say: Say) -> Int[np.ndarray, " M"]:
-    """The recordings that are no exact copies of earlier ones."""
+    """The indices of recordings that are not exact copies of earlier ones."""
     first: dict[bytes, int] = {}
     original = np.array([first.setdefault(hashlib.sha256(one).digest(), n) for n, one in enumerate(values)])
     kept = np.flatnonzero(original == np.arange(len(values)))
     if len(kept) < len(values):
         copies = len(values) - len(kept)
         other = int(np.sum(labels != labels[original]))
-        doubt = f", {other} of them under another class" if other else ""
-        say(f"{copies} of {len(values)} recordings are exact copies of earlier ones{doubt}: left out")
+        doubt = f", {other} of them with another label" if other else ""
+        say(f"{copies} of {len(values)} recordings are exact copies of earlier ones{doubt}: removed")
     return kept
 
 
 def read(path: Path) -> Series:
-    """The recordings for training, then those for testing, as the archive has them."""
+    """Read the training recordings, then the test recordings, in the order of the archive."""
     halves = []
     for half in ("TRAIN", "TEST"):
         with opened(path, half) as (lines, where):

@@ -19,13 +19,13 @@ from s7.tasks.task import Problem, Task
 
 END, SAMPLES = 400.0, 1001
 SIZES = {"train": 128, "valid": 128, "test": 1024}
-# LEM draws in the order train, validation, test from one legacy generator with this seed.
+# LEM draws training, validation and test data in this order from one legacy generator with this seed.
 SEED = 1234
 
 
 @dataclass(frozen=True)
 class FitzHughNagumo(Task):
-    """`tolerance` is the integrator's relative one; published numbers were made with SciPy's default, 1e-3."""
+    """`tolerance` is the relative tolerance of the integrator; published results use SciPy's default, 1e-3."""
 
     name: ClassVar[str] = "fitzhugh-nagumo"
     title: ClassVar[str] = "FitzHugh–Nagumo neuron, one step ahead"
@@ -63,7 +63,7 @@ class FitzHughNagumo(Task):
 
 
 def initial_values() -> Float[np.ndarray, " N"]:
-    """v(0) of every sequence."""
+    """Draw v(0) of every sequence."""
     return np.random.RandomState(SEED).uniform(-1, 1, sum(SIZES.values()))
 
 

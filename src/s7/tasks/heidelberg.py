@@ -1,4 +1,4 @@
-"""What SHD and SSC have in common: words, heard by a model of the inner ear as spikes in 700 channels."""
+"""The common part of SHD and SSC: spoken words as spikes in 700 channels of a model of the inner ear."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ CHANNELS = 700
 
 @dataclass(frozen=True)
 class Heidelberg(EventTask):
-    """A task whose data are one HDF5 file for each of `files`."""
+    """A task with one HDF5 file for each of `files`."""
 
     sensor: ClassVar[Sensor] = Sensor(CHANNELS, 1, 1)
     files: ClassVar[tuple[str, ...]]
@@ -42,7 +42,7 @@ class Heidelberg(EventTask):
         return self.problem(splits, s7.TokenEncoder(CHANNELS), s7.Mean(self.classes), known)
 
     def cut(self, spikes: SpikeFile, file: str, protocol: str) -> dict[str, Bool[np.ndarray, " N"] | None]:
-        """The splits that are made from a file, and which of its recordings each has; None: all."""
+        """The splits that a file provides, each with a mask of its recordings; None means all."""
         return {file: None}
 
     def _names(self, file: str) -> tuple[str, str]:

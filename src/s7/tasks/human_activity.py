@@ -1,7 +1,7 @@
-"""Human activity: what a person is doing, from four tags on the body that report where they are, one at a time.
+"""Human activity: classify what a person is doing at every step, from four body-worn tags that report their position.
 
-A step is one report: which tag, and its x, y and z in metres. Tags do not take turns, so gaps differ. The model says at
-every step which of seven activities it belongs to. The data are UCI 196; the recipe is that of the ODE-LSTM paper.
+A step is one report: which tag, and its x, y and z in metres. Tags report at irregular times. The model predicts one of
+seven activities at every step. The data are UCI 196; the recipe is that of the ODE-LSTM paper.
 """
 
 import lzma
@@ -49,14 +49,14 @@ TAGS = {"010-000-024-033": 0, "010-000-030-096": 1, "020-000-033-111": 2, "020-0
 COLUMNS = 8
 # Time is stored in units of 100 ns and counted in units of 100 ms.
 TICKS = 10**6
-# Nobody knows the gap before a recording's first step; this one was published.
+# The gap before a recording's first step is unknown; this is the published value.
 FIRST_GAP = 5.0
 WINDOW, HOP = 32, 16
 SEED = 98841
 
 
 class Recording(NamedTuple):
-    """What was recorded in one go: the tag and its place, the class and the gap before, at each step."""
+    """One recording: at each step the tag (one-hot) with its position, the class, and the gap before the step."""
 
     name: str
     inputs: Float[np.ndarray, "L 7"]
@@ -66,10 +66,10 @@ class Recording(NamedTuple):
 
 @dataclass(frozen=True)
 class HumanActivity(Task):
-    """`split` lets another person be the one tested: 0 the last of the file, 1 the one before, and so on.
+    """`split` selects the test person: 0 the last in the file, 1 the one before, and so on.
 
-    Where a timestamp goes back, as two do in the file as published, the gap is taken as 0, or, with
-    `backwards="refuse"`, the file is refused.
+    Where a timestamp goes back, as two do in the published file, the gap is set to 0; with `backwards="refuse"`, the
+    file is rejected.
     """
 
     name: ClassVar[str] = "human-activity"
@@ -85,14 +85,14 @@ class HumanActivity(Task):
     )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
-            "split by person: A, B, C for training, D for validation, E tested; windows of 32 steps, each step of the "
-            "test counted once. A file of fewer than three persons is split by recording, which asks for less: the "
-            "person tested is then one of those learnt from"
+            "split by person: A, B, C for training, D for validation, E for testing; windows of 32 steps, each step "
+            "of the test counted once. A file with fewer than three people is split by recording, which is easier: "
+            "the test person also occurs in training"
         ),
         "paper": (
-            "windows of 32 steps, every 16, are shuffled and a fifth of them is tested; the epoch is chosen on these. "
-            "Windows overlap, so four fifths of all tested steps are training steps too. The file's last recording is "
-            "never used"
+            "windows of 32 steps, every 16, are shuffled and a fifth of them is the test set, on which the epoch is "
+            "chosen. Windows overlap, so four fifths of all test steps are training steps too. The last recording of "
+            "the file is not used"
         ),
     }
     backwards: Literal["clip", "refuse"] = "clip"
@@ -128,43 +128,43 @@ class HumanActivity(Task):
         )
 
     def _divide(self, recordings: list[Recording], path: Path, say: Say) -> tuple[list[Recording], ...]:
-        """Training, validation and test, of different persons, or of different recordings if persons are too few."""
+        """Split by person, or by recording if there are fewer than three people."""
         for recording in recordings:
             if len(recording.labels) < WINDOW:
                 size = len(recording.labels)
                 raise ValueError(
-                    f"{path}: recording {recording.name} has {size} steps, a window {WINDOW}; leave it out"
+                    f"{path}: recording {recording.name} has {size} steps, fewer than a window of {WINDOW}; remove it"
                 )
         by, groups = "person", [recording.name[0] for recording in recordings]
         if len(set(groups)) < 3:
             by, groups = "recording", [recording.name for recording in recordings]
         order = list(dict.fromkeys(groups))
         if len(order) < 3:
-            raise ValueError(f"{path}: has {len(order)} recordings, at least 3 needed to split it")
+            raise ValueError(f"{path}: has {len(order)} recordings, at least 3 are needed for three splits")
         if self.split >= len(order):
             raise ValueError(f"split={self.split}: {path} has {len(order)} {by}s, so 0 to {len(order) - 1}")
         *learnt, validated, tested = order[len(order) - self.split :] + order[: len(order) - self.split]
-        note = "" if by == "person" else ", for persons are fewer than three and who is tested is also learnt from"
-        say(f"split by {by}{note}: {', '.join(learnt)} for training, {validated} for validation, {tested} tested")
+        note = "" if by == "person" else " (fewer than three people: the test person also occurs in training)"
+        say(f"split by {by}{note}: {', '.join(learnt)} for training, {validated} for validation, {tested} for testing")
         parts = (learnt, [validated], [tested])
         return tuple([r for r, group in zip(recordings, groups, strict=True) if group in part] for part in parts)
 
 
 def published(recordings: list[Recording], path: Path) -> tuple[Samples, Samples]:
-    """Training and test windows as ODE-LSTM has them."""
+    """Training and test windows as in the ODE-LSTM paper."""
     used = recordings[:-1]
     places = windows(used, lambda length: np.arange(0, length - WINDOW, HOP)) if used else np.empty((0, WINDOW), int)
     tested = len(places) // 5
     if not tested:
         raise ValueError(
-            f"{path}: {len(places)} windows of {WINDOW} steps without the last recording, at least 5 needed"
+            f"{path}: {len(places)} windows of {WINDOW} steps without the last recording, at least 5 are needed"
         )
     order = np.random.RandomState(SEED).permutation(len(places))
     return samples(used, places[order[tested:]], "train"), samples(used, places[order[:tested]], "test")
 
 
 def each_step_once(recordings: list[Recording], name: str) -> Samples:
-    """Windows side by side. The last of a recording reaches back; what the one before has is not counted again."""
+    """Consecutive windows. The last one of a recording overlaps the one before; the overlap is not counted again."""
     places = windows(recordings, covering(WINDOW))
     counts = np.zeros(places.shape, bool)
     counts.flat[np.unique(places, return_index=True)[1]] = True
@@ -172,12 +172,12 @@ def each_step_once(recordings: list[Recording], name: str) -> Samples:
 
 
 def covering(hop: int) -> Callable[[int], Int[np.ndarray, " W"]]:
-    """Starts of windows that leave no step out: every `hop`, and the last window as far back as it must be."""
+    """Start positions of windows that cover all steps: every `hop`, and one window that ends at the last step."""
     return lambda length: np.append(np.arange(0, length - WINDOW, hop), length - WINDOW)
 
 
 def windows(recordings: list[Recording], starts: Callable[[int], Int[np.ndarray, " W"]]) -> Int[np.ndarray, "W 32"]:
-    """The steps of each window, counted through all recordings; no window reaches into the next recording."""
+    """The steps of each window as indices into all recordings end to end; no window spans two recordings."""
     sizes = [len(recording.labels) for recording in recordings]
     begins = np.cumsum([0, *sizes[:-1]])
     first = np.concatenate([begin + starts(size) for begin, size in zip(begins, sizes, strict=True)])
@@ -190,13 +190,13 @@ def samples(
     name: str,
     counts: Bool[np.ndarray, "W 32"] | None = None,
 ) -> Samples:
-    """The windows at these places."""
+    """Cut the windows at these indices."""
     inputs, labels, gaps = (np.concatenate([recording[n] for recording in recordings]) for n in (1, 2, 3))
     return Samples.of(inputs[places], labels[places], gaps[places], counts, per_step=True, name=name)
 
 
 def read_recordings(path: Path, backwards: Literal["clip", "refuse"], say: Say) -> list[Recording]:
-    """The recordings in the order of the file."""
+    """Read the recordings in the order of the file."""
     names, tags, times, _, *metres, activities = _columns(path)
     tag = _codes(tags, TAGS, "tag", path)
     label = _codes(activities, ACTIVITIES, "activity", path).astype(np.int32)
@@ -216,7 +216,7 @@ def read_recordings(path: Path, backwards: Literal["clip", "refuse"], say: Say) 
         raise _bad(path, row, f"the timestamp goes back by {-ticks[row] / 1e4:.1f} ms; {hint}")
     if back.size:
         lines = ", ".join(str(row + 1) for row in back[:10]) + (", …" if back.size > 10 else "")
-        say(f"{path}: the timestamp goes back in {back.size} of {len(names):,} lines ({lines}): the gap is taken as 0")
+        say(f"{path}: the timestamp goes back in {back.size} of {len(names):,} lines ({lines}): the gap is set to 0")
     gaps = (np.maximum(ticks, 0) / TICKS).astype(np.float32)
     gaps[starts] = FIRST_GAP
     inputs = np.column_stack([np.eye(len(TAGS), dtype=np.float32)[tag], *place])
@@ -250,9 +250,9 @@ def _content(path: Path) -> bytes:
                 return archive.read(TABLE)
         return path.read_bytes()
     except KeyError:
-        raise ValueError(f"{path}: holds no {TABLE}") from None
+        raise ValueError(f"{path}: contains no {TABLE}") from None
     except (lzma.LZMAError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{path}: not a whole {path.suffix} file ({error}); get it again") from None
+        raise ValueError(f"{path}: truncated or damaged {path.suffix} file ({error}); download it again") from None
 
 
 def _codes(column: Sequence[str], codes: Mapping[str, int], what: str, path: Path) -> Int[np.ndarray, " L"]:

@@ -1,6 +1,6 @@
-"""Image: what a small picture shows, read pixel by pixel.
+"""Image: classify small images, pixel by pixel.
 
-CIFAR-10 in grey: 60,000 pictures of 32×32, each a sequence of 1,024 brightnesses in reading order. The recipe is that
+Grayscale CIFAR-10: 60,000 images of 32×32, each a sequence of 1,024 intensities in reading order. The recipe is that
 of the Long Range Arena.
 """
 
@@ -25,16 +25,16 @@ SHEETS = "cifar10_gray/train_labels.json"
 HOW = "s7 data fetch image"
 SIDE, PIXELS = 32, 1024
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-# The published split's seed; its generator is another.
+# The seed of the published split, which used another generator.
 SEED = 42
 
 
 @dataclass(frozen=True)
 class Image(Task):
-    """Pictures as sequences."""
+    """Grayscale images as sequences of pixels."""
 
     name: ClassVar[str] = "image"
-    title: ClassVar[str] = "CIFAR-10 in grey, pixel by pixel"
+    title: ClassVar[str] = "Grayscale CIFAR-10, pixel by pixel"
     source: ClassVar[str] = "CIFAR-10 (Krizhevsky 2009)"
     downloads: ClassVar[tuple[Download, ...]] = (
         Download(
@@ -46,8 +46,8 @@ class Image(Task):
         ),
     )
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "5,000 of the 50,000 training pictures are kept for validation; the 10,000 test pictures tested once",
-        "paper": "the same sizes; which pictures are kept for validation was drawn by another generator",
+        "strict": "5,000 of the 50,000 training images for validation; the official 10,000 test images",
+        "paper": "the same sizes; the published validation images were drawn by another generator",
     }
 
     def missing(self, folder):
@@ -82,7 +82,7 @@ def _samples(arrays: Arrays, name: str) -> Samples:
 
 
 def from_sheets(place: Path) -> Arrays:
-    """Of PNG files with pictures one below the other, and JSON files with the labels."""
+    """Read PNG files with images stacked vertically, and JSON files with the labels."""
     arrays: Arrays = {}
     for split in ("train", "test"):
         labels = _labels(place / f"{split}_labels.json")
@@ -112,7 +112,7 @@ def _labels(path: Path) -> Shaped[np.ndarray, " N"]:
 
 
 def from_archive(path: Path) -> Arrays:
-    """Of the official binary archive: a label, then 1,024 red, green and blue bytes, for each picture."""
+    """Read the official binary archive: for each image a label, then 1,024 red, green and blue bytes."""
     wanted = [f"data_batch_{n}.bin" for n in range(1, 6)] + ["test_batch.bin"]
     found: dict[str, UInt8[np.ndarray, "N 3073"]] = {}
     try:
@@ -122,10 +122,10 @@ def from_archive(path: Path) -> Arrays:
                 if name in wanted and member.isfile():
                     found[name] = _records(archive.extractfile(member).read(), f"{path}: {name}")  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: not a whole .tar.gz file ({error}); get it again") from None
+        raise ValueError(f"{path}: truncated or damaged .tar.gz file ({error}); download it again") from None
     absent = [name for name in wanted if name not in found]
     if absent:
-        raise ValueError(f"{path}: holds no {', '.join(absent)}; get it again")
+        raise ValueError(f"{path}: contains no {', '.join(absent)}; download it again")
     arrays: Arrays = {}
     for split, names in (("train", wanted[:-1]), ("test", wanted[-1:])):
         records = np.concatenate([found[name] for name in names])
@@ -141,6 +141,6 @@ def _records(content: bytes, where: str) -> UInt8[np.ndarray, "N 3073"]:
 
 
 def grey(colours: UInt8[np.ndarray, "N 3072"]) -> UInt8[np.ndarray, "N 1024"]:
-    """The brightness of red, green and blue by ITU-R 601-2, in Pillow's whole numbers."""
+    """Convert RGB to luma by ITU-R 601-2, with Pillow's integer arithmetic."""
     red, green, blue = colours.reshape(-1, 3, PIXELS).astype(np.uint32).transpose(1, 0, 2)
     return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).astype(np.uint8)

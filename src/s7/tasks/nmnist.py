@@ -1,4 +1,4 @@
-"""N-MNIST: which digit an event camera saw that looked at MNIST on a screen and moved three times, for 0.3 s.
+"""N-MNIST: classify MNIST digits on a screen, recorded by an event camera that moves three times in 0.3 s.
 
 Sensor and classes are small and the recordings are many: about 4,000 events each, 34×34 pixels. The paper does not use
 this set; it is the smallest real one to try a model of events on.
@@ -25,7 +25,7 @@ SMALL = "nmnist/nmnist_small.npz"
 HOW = "s7 data fetch nmnist, or put Train.zip and Test.zip of N-MNIST there, or the folders in them"
 ARRAYS = ("x", "y", "p", "t", "offsets", "label", "is_test")
 SIDE = 34
-# Of a legacy generator, whose draws never change.
+# Seed of NumPy's legacy generator, whose stream never changes.
 SEED = 0
 
 
@@ -39,7 +39,7 @@ def _saccades(name: str, number: str, digest: str) -> Download:
 
 @dataclass(frozen=True)
 class NMnist(EventTask):
-    """`recordings` are the first so many of the training set, for short runs; 0 are all."""
+    """`recordings` limits training to the first recordings of the training set; 0 means all."""
 
     name: ClassVar[str] = "nmnist"
     title: ClassVar[str] = "N-MNIST, digits seen by an event camera"
@@ -49,7 +49,7 @@ class NMnist(EventTask):
         _saccades("Test.zip", "05a4d654-7e03-4c15-bdfa-9bb2bcbea494", "md5:69ca8762b2fe404d9b9bad1103e97832"),
     )
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "a random tenth of the training recordings is kept for validation; the test recordings tested once",
+        "strict": "a random tenth of the training recordings for validation; the official test recordings",
     }
     sensor: ClassVar[Sensor] = Sensor(SIDE, SIDE)
     classes: ClassVar[int] = 10
@@ -57,7 +57,7 @@ class NMnist(EventTask):
 
     def __post_init__(self):
         if self.recordings < 0 or self.recordings == 1:
-            raise ValueError(f"recordings={self.recordings} must be 0, for all, or at least 2")
+            raise ValueError(f"recordings={self.recordings} must be 0 (all) or at least 2")
 
     def missing(self, folder):
         if folder.find(*TRAIN):
@@ -77,7 +77,7 @@ class NMnist(EventTask):
     def _first_ones(self, path: Path, say: Say) -> dict[str, Iterable[Recordings]]:
         recordings, tested = read_small(path)
         learnt = np.flatnonzero(~tested)
-        say(f"{path}: the first {len(learnt):,} training and {tested.sum():,} test recordings of N-MNIST, not all")
+        say(f"{path}: the first {len(learnt):,} training and {tested.sum():,} test recordings of N-MNIST only")
         train, valid = self.split(len(learnt), path)
         numbers = {"train": learnt[train], "valid": learnt[valid], "test": np.flatnonzero(tested)}
         return {name: [recordings.take(q)] for name, q in numbers.items()}
@@ -89,19 +89,19 @@ class NMnist(EventTask):
         return {"train": learnt.parts(train), "valid": learnt.parts(valid), "test": tested.parts(test)}
 
     def split(self, count: int, path: Path) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " V"]]:
-        """The numbers of the recordings to train on and to validate on, of the first that are wanted."""
+        """Split the requested recordings into indices for training and for validation."""
         used = self.recordings or count
         if not 2 <= used <= count:
-            raise ValueError(f"{path}: has {count:,} training recordings, {max(used, 2):,} are wanted")
+            raise ValueError(f"{path}: has {count:,} training recordings, {max(used, 2):,} are needed")
         order = np.random.RandomState(SEED).permutation(used)
         kept = max(1, used // 10)
         return np.sort(order[kept:]), np.sort(order[:kept])
 
 
 def read_small(path: Path) -> tuple[Recordings, Bool[np.ndarray, " N"]]:
-    """Recordings from arrays, and which of them are of the test set."""
+    """Read recordings from arrays, and a mask of those in the test set."""
     arrays = read_arrays(path, ARRAYS)
     recordings, tested = recordings_in(arrays, str(path)), arrays["is_test"]
     if tested.shape != recordings.labels.shape or tested.dtype.kind != "b":
-        raise ValueError(f"{path}: is_test must say of each recording whether it is of the test set")
+        raise ValueError(f"{path}: is_test must hold one bool for each recording")
     return recordings, tested

@@ -1,6 +1,6 @@
-"""SHD, the Spiking Heidelberg Digits: which of twenty words, zero to nine in English and in German, was spoken.
+"""SHD, the Spiking Heidelberg Digits: classify spoken digits, zero to nine in English and German (20 classes).
 
-Twelve people, two of whom are heard in the test set alone.
+Twelve speakers, two of whom occur only in the test set.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from s7.events.spike_hdf5 import SPEAKERS
 from s7.tasks.heidelberg import Heidelberg
 from s7.tasks.sources import zenke_lab
 
-# Speakers of the training file that are kept for validation, of ten.
+# Speakers held out for validation, of the ten in the training file.
 HELD_OUT = 2
 
 
@@ -30,10 +30,10 @@ class Shd(Heidelberg):
     )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
-            "the last two of the ten training speakers are kept for validation, as two of the test's are heard there "
-            "alone; the test file tested once"
+            "the last two of the ten training speakers for validation, since two speakers occur only in the test "
+            "file; the test file for testing"
         ),
-        "paper": "all of the training file is learnt from, and the epoch is chosen on the test set",
+        "paper": "the whole training file for training; the epoch is chosen on the test set",
     }
     classes: ClassVar[int] = 20
     files: ClassVar[tuple[str, ...]] = ("train", "test")

@@ -1,4 +1,4 @@
-"""SSC, the Spiking Speech Commands: which of 35 short commands was spoken, by many people in ordinary rooms."""
+"""SSC, the Spiking Speech Commands: classify 35 spoken commands, recorded from many people in ordinary rooms."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,7 +22,7 @@ class Ssc(Heidelberg):
         zenke_lab("ssc_test.h5.gz"),
     )
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "the official training, validation and test files; the test file tested once",
+        "strict": "the official training, validation and test files",
         "paper": "the same files",
     }
     classes: ClassVar[int] = 35

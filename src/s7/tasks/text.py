@@ -1,7 +1,7 @@
-"""Text: whether a film review is favourable, read byte by byte.
+"""Text: classify film reviews as favourable or not, byte by byte.
 
-The 50,000 reviews of IMDB. The alphabet is the bytes that occur at least 15 times in the training reviews; all others
-are one token more, and an end token closes a review that was not cut. The recipe is that of the Long Range Arena.
+The 50,000 reviews of IMDB. Bytes that occur at least 15 times in the training reviews are tokens; all others share one
+token, and an end token closes a review that was not truncated. The recipe is that of the Long Range Arena.
 """
 
 import json
@@ -25,7 +25,7 @@ LINES = "imdb/train.jsonl.xz"
 HOW = "s7 data fetch text, or put lines of JSON with text and label there, train.jsonl.xz and test.jsonl.xz"
 RAREST = 15
 LABELS = ("unfavourable", "favourable")
-# Of a legacy generator, whose draws never change.
+# Seed of NumPy's legacy generator, whose stream never changes.
 SEED = 0
 
 
@@ -46,8 +46,8 @@ class Text(Task):
         ),
     )
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "2,500 of the 25,000 training reviews are kept for validation; the 25,000 test reviews tested once",
-        "paper": "all 25,000 training reviews are learnt from, and the epoch is chosen on the test set",
+        "strict": "2,500 of the 25,000 training reviews for validation; the official 25,000 test reviews",
+        "paper": "all 25,000 training reviews for training; the epoch is chosen on the test set",
     }
     length: int = 4096
 
@@ -97,11 +97,11 @@ class Reviews:
 
     @classmethod
     def of(cls, arrays: Arrays, split: str) -> "Reviews":
-        """Those of a split."""
+        """The reviews of a split."""
         return cls(*(arrays[f"{split}_{name}"] for name in ("letters", "offsets", "labels")))
 
     def samples(self, alphabet: Int[np.ndarray, " A"], length: int, name: str) -> Samples:
-        """Tokens: the alphabet's in its order, then the one of rare bytes, then the end."""
+        """Convert to tokens: the alphabet in order, then the token for rare bytes, then the end token."""
         rare, end = len(alphabet), len(alphabet) + 1
         tokens = np.full(256, rare, np.min_scalar_type(end))
         tokens[alphabet] = np.arange(len(alphabet))
@@ -115,13 +115,13 @@ class Reviews:
 
 
 def from_lines(path: Path) -> Arrays:
-    """Of train.jsonl.xz and of test.jsonl.xz beside it."""
+    """Read train.jsonl.xz and test.jsonl.xz in the same folder."""
     arrays: Arrays = {}
     for split in ("train", "test"):
         texts, labels = [], []
         file = path.with_name(f"{split}.jsonl.xz")
         if not file.exists():
-            raise FileNotFoundError(f"{file} is missing; it belongs beside {path.name}")
+            raise FileNotFoundError(f"{file} is missing; it belongs in the same folder as {path.name}")
         for number, line in enumerate(_lines(file), 1):
             try:
                 review = json.loads(line)
@@ -140,11 +140,11 @@ def _lines(file: Path) -> list[bytes]:
     try:
         return lzma.decompress(file.read_bytes()).splitlines()
     except lzma.LZMAError as error:
-        raise ValueError(f"{file}: not a whole .xz file ({error}); get it again") from None
+        raise ValueError(f"{file}: truncated or damaged .xz file ({error}); download it again") from None
 
 
 def from_archive(path: Path) -> Arrays:
-    """Of the archive as it is published, one file for each review."""
+    """Read the published archive, one file for each review."""
     found: dict[str, dict[str, bytes]] = {"train": {}, "test": {}}
     try:
         with tarfile.open(path, "r|gz") as archive:
@@ -153,12 +153,12 @@ def from_archive(path: Path) -> Arrays:
                 if len(parts) == 4 and parts[1] in found and parts[2] in ("neg", "pos") and member.isfile():
                     found[parts[1]][f"{parts[2]}/{parts[3]}"] = archive.extractfile(member).read()  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: not a whole .tar.gz file ({error}); get it again") from None
+        raise ValueError(f"{path}: truncated or damaged .tar.gz file ({error}); download it again") from None
     arrays: Arrays = {}
     for split, reviews in found.items():
         names = sorted(reviews)
         if not names:
-            raise ValueError(f"{path}: holds no reviews in {split}/neg and {split}/pos")
+            raise ValueError(f"{path}: contains no reviews in {split}/neg and {split}/pos")
         arrays |= _laid_out(split, [reviews[name] for name in names], [int(name.startswith("pos")) for name in names])
     return arrays
 
