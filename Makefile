@@ -7,8 +7,8 @@ WORKERS ?= 2
 
 setup: .venv/installed
 
-# The native kernels are built by this too: again when their sources change. What builds them comes first, for an
-# environment of its own for the build would install jaxlib a second time.
+# This also builds the native kernels, again whenever their sources change. The build requirements are installed first,
+# because an isolated build would install jaxlib a second time.
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
@@ -24,7 +24,7 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-# The native kernels against plain loops, under the sanitizers. It needs g++ and nothing else.
+# Test the native kernels against plain loops under the sanitizers. Needs only g++.
 sanitize: $(foreach kind,thread address,$(foreach test,kernels_test stream_test,build/sanitize/$(kind)/$(test)))
 	build/sanitize/thread/kernels_test threads
 	build/sanitize/thread/stream_test threads
@@ -35,7 +35,7 @@ NATIVE := src/s7/native
 SANITIZED := -std=c++17 -O1 -g -fno-sanitize-recover=all -ftrivial-auto-var-init=pattern -Wall -Wextra -Wno-psabi -pthread
 SANITIZED_address := -fsanitize=address,undefined
 SANITIZED_thread := -fsanitize=thread
-# As in hatch_build.py; `wide` is the vectors of AVX-512 without its instructions, for processors that lack them.
+# As in hatch_build.py. `wide` uses vectors as wide as those of AVX-512 without its instructions.
 SETS := baseline wide $(if $(filter x86_64,$(shell uname -m)),avx2 avx512)
 SET_wide := -D__AVX512F__
 SET_avx2 := -mavx2 -mfma

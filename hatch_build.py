@@ -1,7 +1,7 @@
-"""Builds the native kernels when the package is installed; without a C++ compiler the package installs without them.
+"""Build the native kernels when the package is installed. Without a C++ compiler it is installed without them.
 
-The library is compiled once for each instruction set the processor family knows, and the best is chosen when it is
-loaded, so a wheel runs on older processors than the one it was built on.
+The library is compiled for each instruction set of the processor family, and the best one is chosen when it is loaded.
+A wheel therefore also runs on older processors than the one it was built on.
 """
 
 import importlib.util
@@ -27,10 +27,10 @@ if platform.machine().lower() in ("x86_64", "amd64"):
 
 
 class NativeBuildHook(BuildHookInterface):
-    """Called by hatchling before it puts the package together."""
+    """A hatchling build hook that compiles the native library."""
 
     def initialize(self, version: str, build_data: dict) -> None:
-        """Leaves the library beside its sources, or a line that says why there is none."""
+        """Write the library next to its sources, or a file with the reason why it could not be built."""
         folder = Path(self.root) / NATIVE
         for stale in (LIBRARY, REASON):
             (folder / stale).unlink(missing_ok=True)
@@ -47,9 +47,12 @@ class NativeBuildHook(BuildHookInterface):
 
 
 def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> None:
-    """Compiles and links folder/libs7.so; an error says in one line what is missing or what failed.
+    """Compile and link folder/libs7.so.
 
-    Nobody asks `errno` about a root of a negative number, and only without it are roots computed in vectors.
+    The flag -fno-math-errno lets compilers vectorise square roots.
+
+    Raises:
+        RuntimeError: A line that says what is missing or what failed.
     """
     compiler = find_compiler()
     headers = find_headers()
@@ -68,7 +71,7 @@ def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> 
             return target
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            files = list(threads.map(compile_one, reversed(jobs)))  # the longest first
+            files = list(threads.map(compile_one, reversed(jobs)))  # slowest first
         unfinished = folder / f"{LIBRARY}.{os.getpid()}"
         try:
             run([*common, "-shared", *files, "-o", str(unfinished), "-pthread"])
@@ -78,29 +81,29 @@ def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> 
 
 
 def find_compiler() -> list[str]:
-    """The command in $CXX, else the first compiler on the path."""
+    """Return the command in $CXX, or the first compiler on the path."""
     asked = os.environ.get("CXX")
     if asked:
         return shlex.split(asked)
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
             return [name]
-    raise RuntimeError("no C++ compiler was found when it was installed (c++, g++, clang++ or $CXX)")
+    raise RuntimeError("no C++ compiler was found at installation (c++, g++, clang++ or $CXX)")
 
 
 def find_headers() -> Path:
-    """XLA's headers, which come with jaxlib."""
+    """Return the folder of XLA's headers, which are part of jaxlib."""
     spec = importlib.util.find_spec("jaxlib")
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("jaxlib, whose headers it needs, was not there when it was installed")
+        raise RuntimeError("jaxlib, whose headers are needed, was missing at installation")
     return Path(spec.submodule_search_locations[0]) / "include"
 
 
 def run(command: list[str]) -> None:
-    """Runs a compiler; what it said goes to stderr if it failed."""
+    """Run a compiler and print its output to stderr if it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         print(done.stdout, done.stderr, file=sys.stderr)
         raise RuntimeError(
-            f"the C++ compiler failed when it was installed ({shlex.join(command[:1])}, exit status {done.returncode})"
+            f"the C++ compiler failed at installation ({shlex.join(command[:1])}, exit status {done.returncode})"
         )

@@ -1,4 +1,4 @@
-"""`make demo`: trains S7 and an LSTM on a spiking neuron for about as long each, and writes demo/report.html."""
+"""Train S7 and an LSTM on a spiking neuron for about the same time and write demo/report.html (`make demo`)."""
 
 import argparse
 import shutil
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path("demo")
-# These epochs make the training times about equal on two cores and, being fixed, the results repeatable. The LSTM's
-# rate is the best of a sweep in factors of two on the validation split; S7's settings are its preset.
+# These numbers of epochs take about the same time on two cores. They are fixed, so the results are reproducible. The
+# LSTM's learning rate is the best of a sweep in factors of two on the validation split; S7 uses its preset.
 SETTINGS: dict[str, dict[str, Any]] = {
     "s7": {"train": {"epochs": 30}},
     "lstm": {"model": {"width": 24}, "train": {"epochs": 24, "learning_rate": 0.2}},
@@ -17,9 +17,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def run(seed: int, folder: Path) -> None:
-    """The whole demo. Imports come late, so that what is missing can be said in one line."""
+    """Run the demo. Packages are imported here, so that a missing one is reported in one line."""
     start = time.perf_counter()
-    print("FitzHugh–Nagumo neuron: predict the next of 1,000 samples from those before it", flush=True)
+    print("FitzHugh–Nagumo neuron: predict each of 1,000 samples from the samples before it", flush=True)
     from s7 import report
     from s7.data.folder import DataFolder
     from s7.job import Job
@@ -37,11 +37,11 @@ def run(seed: int, folder: Path) -> None:
         results[model.upper()] = job.run(out, DataFolder(), callbacks=(display(),)).result
     page = report.write(list(runs.values()), folder / "report.html")
     print(f"\n{table(results['S7']['baselines'], results)}\n")
-    print(f"{time.perf_counter() - start:.0f} s in all; report: {page}", flush=True)
+    print(f"total time {time.perf_counter() - start:.0f} s; report: {page}", flush=True)
 
 
 def table(baselines: dict[str, dict[str, float]], results: dict[str, dict[str, Any]]) -> str:
-    """The result in columns."""
+    """Return the results as a table."""
     lines = [f"{'model':<12}{'parameters':>11}{'seconds':>9}{'valid RMSE':>12}{'test RMSE':>12}{'test MSE':>12}"]
     for name, metrics in baselines.items():
         lines.append(f"{name:<12}{'':>32}{metrics['rmse']:>12.2e}{metrics['mse']:>12.2e}")
@@ -55,10 +55,12 @@ def table(baselines: dict[str, dict[str, float]], results: dict[str, dict[str, A
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status."""
+    """Run the demo from the command line and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="of both models and their batches (default 0)")
-    parser.add_argument("--out", type=Path, default=FOLDER, help=f"the folder for runs and report (default {FOLDER})")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of both models and their batches (default 0)")
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, help=f"output folder for runs and report (default {FOLDER})"
+    )
     options = parser.parse_args(arguments)
     try:
         run(options.seed, options.out)
@@ -66,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"demo: {error.name} is not installed; pip install 's7-ssm[report]'", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"demo: {error}; choose another place with --out", file=sys.stderr)
+        print(f"demo: {error}; choose another folder with --out", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ndemo: interrupted, no report written", file=sys.stderr)

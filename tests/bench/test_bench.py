@@ -26,7 +26,7 @@ from s7.bench import (
     train,
 )
 from s7.bench.cases import LayerCase
-from s7.bench.memory import peak_in_a_child
+from s7.bench.memory import peak_in_child
 from s7.bench.page import write
 from s7.cli.main import main
 from s7.machine import usable_cores
@@ -34,7 +34,7 @@ from s7.settings import build, table_of
 
 TINY = LayerCase(2, 6, 4, 3)
 # Each backend, and the materialised version.
-WAYS = len(implementations.backend_names()) + 1
+IMPLEMENTATIONS = len(implementations.backend_names()) + 1
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def only_xla(monkeypatch):
 @pytest.fixture
 def nothing_computed(monkeypatch):
     """The command with all that takes time taken out."""
-    monkeypatch.setattr(layer, "program", lambda way, case, gradient: lambda: np.ones(3))
+    monkeypatch.setattr(layer, "program", lambda name, case, gradient: lambda: np.ones(3))
     monkeypatch.setattr(machine, "sgemm_rate", lambda sizes: 100.0)
     monkeypatch.setattr(layer, "sgemm_rate", lambda: 100.0)
     monkeypatch.setattr(torch_layer, "find", lambda: None)
@@ -82,7 +82,7 @@ def test_the_materialised_version_is_the_layer(D, transition, key):
 @pytest.mark.parametrize("settings", [{"transition": s7.Plain()}, {"form": s7.Static()}])
 def test_the_materialised_version_says_what_it_does_not_have(settings, key):
     one = s7.S7Layer(4, 3, key=key, **settings)
-    with pytest.raises(ValueError, match="written out here, not"):
+    with pytest.raises(ValueError, match="is supported, not"):
         materialised.call(one, jnp.zeros((6, 4)))
 
 
@@ -93,7 +93,7 @@ def test_operations_are_counted_by_the_papers_formula():
 
 
 def test_rows_have_all_fields_and_agree_with_themselves(layer_rows):
-    assert [row["way"] for row in layer_rows] == [*implementations.backend_names(), "materialised"]
+    assert [row["implementation"] for row in layer_rows] == [*implementations.backend_names(), "materialised"]
     for row in layer_rows:
         assert (row["batch"], row["length"], row["width"], row["state"]) == (2, 6, 4, 3)
         assert (row["tasks"], row["D"], row["gain"]) == ([], "diagonal", "rate")
@@ -116,14 +116,16 @@ def test_what_would_not_fit_is_skipped(monkeypatch, nothing_computed):
     assert layer.too_large(big)
     assert not layer.too_large(TINY)
     skipped = [row for row in layer.rows([big]) if row["skipped"]]
-    assert [(row["way"], row["skipped"], row["forward_ns"]) for row in skipped] == [("materialised", "too large", None)]
+    assert [(row["implementation"], row["skipped"], row["forward_ns"]) for row in skipped] == [
+        ("materialised", "too large", None)
+    ]
     monkeypatch.setattr(machine, "available_memory", lambda: 1000.0)
     assert layer.too_large(TINY)
 
 
-def test_ways_that_disagree_are_not_timed(monkeypatch):
+def test_implementations_that_disagree_are_not_timed(monkeypatch):
     answers = {"xla": 1.0, "parallel": 1.0, "materialised": 1.01}
-    monkeypatch.setattr(layer, "program", lambda way, case, gradient: lambda: np.full(3, answers.get(way, 1.0)))
+    monkeypatch.setattr(layer, "program", lambda name, case, gradient: lambda: np.full(3, answers.get(name, 1.0)))
     with pytest.raises(ArithmeticError, match="materialised differs from "):
         list(layer.rows([TINY]))
     with pytest.raises(ArithmeticError, match="b differs"):
@@ -158,8 +160,10 @@ def test_implementations_take_turns_until_one_has_used_its_time(monkeypatch):
 def test_scans_agree_and_are_set_beside_a_copy():
     rows = list(scan.rows([(2, 8, 3)], runs=1))
     copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, usable_cores()}}
-    ways = {*implementations.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
-    assert {(row["number"], row["way"]) for row in rows} == {(n, way) for n in ("real", "complex") for way in ways}
+    names = {*implementations.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
+    assert {(row["number"], row["implementation"]) for row in rows} == {
+        (n, name) for n in ("real", "complex") for name in names
+    }
     for row in rows:
         size = 2 * 8 * 3 * (4 if row["number"] == "real" else 8)
         assert row["forward_gb_per_s"] == pytest.approx(3 * size / (row["forward_ns"] * 2 * 8))
@@ -187,19 +191,19 @@ def test_streams(only_xla, monkeypatch):
     monkeypatch.setattr(stream, "LOOPED", 2)
     monkeypatch.setattr(stream, "PUSHED", 20)
     every = list(stream.rows(["eigenworms"], pooled=["nmnist"], runs=1, chunks=[3]))
-    engine = [(row["task"], row["manner"]) for row in every if row["way"] == stream.ENGINE]
-    manners = ["step in Python", "chunk of 3", "push"] if native.available() else []
-    assert engine == [(task, manner) for task in ("eigenworms", "nmnist (ours)") for manner in manners]
+    engine = [(row["task"], row["mode"]) for row in every if row["implementation"] == stream.ENGINE]
+    modes = ["step in Python", "chunk of 3", "push"] if native.available() else []
+    assert engine == [(task, mode) for task in ("eigenworms", "nmnist (ours)") for mode in modes]
     for row in every:
-        if row["manner"] == "push":
+        if row["mode"] == "push":
             assert 0 < row["event_p50_us"] <= row["event_p99_us"] <= row["event_p99.9_us"]
-    rows = [row for row in every if row["task"] == "eigenworms" and row["way"] != stream.ENGINE]
-    layer_ways, model_ways = (
-        [row["manner"] for row in rows if row["part"] == "layer"],
-        [row["manner"] for row in rows if row["part"] == "model"],
+    rows = [row for row in every if row["task"] == "eigenworms" and row["implementation"] != stream.ENGINE]
+    layer_modes, model_modes = (
+        [row["mode"] for row in rows if row["part"] == "layer"],
+        [row["mode"] for row in rows if row["part"] == "model"],
     )
-    assert layer_ways == ["step in Python", "step in a scan"]
-    assert model_ways == ["step in Python", "step in a scan", "chunk of 3"]
+    assert layer_modes == ["step in Python", "step in a scan"]
+    assert model_modes == ["step in Python", "step in a scan", "chunk of 3"]
     assert all(row["event_us"] > 0 and row["event_ratio"] == 1 for row in rows)
 
 
@@ -216,7 +220,7 @@ def test_memory_is_that_of_a_process_of_its_own():
     case = replace(TINY, form=s7.Full(D="full"), transition=s7.Stable(gain=None), tasks=("shd",))
     assert build(LayerCase, json.loads(json.dumps(table_of(case))), "case") == case
     # What this process holds does not count: the other would seem to take nothing.
-    assert 0 < peak_in_a_child(case, "xla") < 2000
+    assert 0 < peak_in_child(case, "xla") < 2000
 
 
 def test_json_lines_begin_with_the_machine_and_are_saved(nothing_computed, tmp_path, capsys):
@@ -226,7 +230,9 @@ def test_json_lines_begin_with_the_machine_and_are_saved(nothing_computed, tmp_p
     said = capsys.readouterr()
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert lines[0]["command"] == "s7 " + " ".join(command)
-    assert [(row["batch"], row["length"]) for row in lines[1:]] == [(2, 6)] * WAYS + [(1, 9)] * WAYS
+    assert [(row["batch"], row["length"]) for row in lines[1:]] == [(2, 6)] * IMPLEMENTATIONS + [
+        (1, 9)
+    ] * IMPLEMENTATIONS
     assert path.read_text() == said.out
     assert said.err == torch_layer.MISSING + "\n"
     assert records.read(path) == records.Record("layer", lines[0], lines[1:])
@@ -236,7 +242,7 @@ def test_a_terminal_gets_a_table(nothing_computed, capsys):
     assert main(["bench", "layer", "--tasks", "shd", "--lengths", "256,131072", "--runs", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "sgemm 100 GFLOP/s" in lines[0]
-    assert lines[1].split()[:7] == ["task", "batch", "L", "H", "P", "D", "way"]
+    assert lines[1].split()[:7] == ["task", "batch", "L", "H", "P", "D", "implementation"]
     assert lines[2].split()[:7] == ["shd", "128", "256", "48", "8", "full", implementations.backend_names()[0]]
     assert lines[-1].split()[1:] == ["1", "131,072", "48", "8", "full", "materialised", "too", "large"]
 
@@ -288,9 +294,10 @@ def test_the_page_is_made_of_files(layer_rows, tmp_path):
     longer = [row | {"length": 4000} for row in layer_rows]
     longer[-1] |= {"skipped": "too large"} | {name: None for name in longer[-1] if name.startswith("gradient")}
     about = {"benchmark": "stream", "task": "shd", "part": "model", "depth": 6, "width": 48, "state": 8}
-    about |= {"manner": "step in Python"}
+    about |= {"mode": "step in Python"}
     streamed = [
-        about | {"way": way, "event_us": us, "event_ratio": us / 50} for way, us in (("native", 50), ("xla", 75))
+        about | {"implementation": name, "event_us": us, "event_ratio": us / 50}
+        for name, us in (("native", 50), ("xla", 75))
     ]
     files = [saved(tmp_path / "b.json", streamed), saved(tmp_path / "a.json", layer_rows + longer)]
     page = tmp_path / "docs" / "speed.md"
@@ -310,9 +317,19 @@ def test_the_page_is_made_of_files(layer_rows, tmp_path):
     assert {path: path.read_bytes() for path in written} == before
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", "hello\n", '{"command": "x"}\n{"benchmark": "nothing"}\n', "[1]\n[2]\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}\n",
+        "hello\n",
+        '{"command": "x"}\n{"benchmark": "scan", "way": "xla"}\n',
+        '{"command": "x"}\n{"benchmark": "nothing"}\n',
+        "[1]\n[2]\n",
+    ],
+)
 def test_a_page_of_something_else_is_refused(text, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"other.json: not written by s7 bench"):
+    with pytest.raises(ValueError, match=r"other.json: not written by this version of s7 bench"):
         write([path], tmp_path / "page.md", "s7 bench page")

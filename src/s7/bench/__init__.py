@@ -1,6 +1,6 @@
-"""How fast S7 is on this machine, beside other ways to compute the same: what `s7 bench` measures.
+"""Speed and memory benchmarks of S7 and of other implementations of the same computation.
 
-Each benchmark is a function that yields rows, plain dictionaries, one for each case and each way of computing it. All
-ways of a case run in one process, in turns; where they should give the same numbers, that is checked before any clock
-starts.
+Each benchmark is a generator of rows: plain dictionaries, one per case and implementation. All implementations of a
+case run in one process and take turns. Implementations that should give the same numbers are compared before they are
+timed.
 """

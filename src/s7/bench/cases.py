@@ -1,4 +1,4 @@
-"""What is measured: the layers of the paper's table of hyperparameters, or layers of any shape."""
+"""Benchmark cases: the layers in the paper's table of hyperparameters, or layers of any shape."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from s7.settings import build, unknown
 from s7.transitions import Stable, Transition
 
 LENGTHS = (256, 2048, 16_384, 131_072)
-# Steps of a batch, about: long sequences come in small batches.
+# Approximate number of steps in a batch: the longer the sequences, the smaller the batch.
 STEPS = 32_768
 QUICK = ((8, 4096, 48, 8), (12, 4096, 16, 14), (8, 4096, 32, 16), (60, 64, 100, 32))
-# The numbers of one event and of one answer, where no data say how many.
+# Sizes of one input and one output. The models are built without data, which would determine them.
 INPUTS, OUTPUTS = 16, 10
-# Width and height of the event cameras.
+# Width and height of each event camera.
 SENSORS = {"nmnist": (34, 34), "dvs-gesture": (128, 128)}
 
 
 @dataclass(frozen=True)
 class LayerCase:
-    """A layer and the batch that it reads; `tasks` are those whose preset it is."""
+    """A layer and the shape of its input batch. `tasks` lists the tasks whose preset has this layer."""
 
     batch: int
     length: int
@@ -41,11 +41,11 @@ class LayerCase:
 
     @property
     def steps(self) -> int:
-        """Of the whole batch."""
+        """The number of steps in the batch."""
         return self.batch * self.length
 
     def layer(self) -> S7Layer:
-        """With parameters that are the same every time."""
+        """Return the layer, initialised from a fixed seed."""
         return S7Layer(
             self.width,
             self.state,
@@ -56,11 +56,11 @@ class LayerCase:
         )
 
     def inputs(self) -> jax.Array:
-        """Normal numbers, (batch, L, H)."""
+        """Return standard normal inputs of shape (batch, L, H) from a fixed seed."""
         return jnp.asarray(np.random.default_rng(0).standard_normal((self.batch, self.length, self.width), np.float32))
 
     def about(self) -> dict:
-        """What a row says of it."""
+        """Return the fields that describe this case in a row."""
         return {
             "tasks": list(self.tasks),
             "batch": self.batch,
@@ -73,7 +73,7 @@ class LayerCase:
 
 
 def paper_tasks(names: Sequence[str] | None = None) -> list[str]:
-    """The tasks that the paper prints settings for: those named, or all."""
+    """Return the tasks with a `paper` preset, or check that the given names are among them."""
     known = tasks_with("paper")
     for name in names or ():
         if name not in known:
@@ -82,20 +82,20 @@ def paper_tasks(names: Sequence[str] | None = None) -> list[str]:
 
 
 def paper_config(task: str) -> ModelConfig:
-    """The model of a task's paper preset; the data, which would say more, are not read."""
+    """Return the model configuration of a task's `paper` preset, with a generic encoder and head instead of its own."""
     table = dict(preset(task, "paper")["model"])
     table["stages"] = [{"depth": table.pop("depth")}]
     return build(ModelConfig, table, "model", {"encoder": LinearEncoder(INPUTS), "head": Mean(OUTPUTS)})
 
 
 def ours_config(task: str) -> ModelConfig:
-    """The model of the `ours` preset of a task with an event camera; the data are not read."""
+    """Return the model configuration of the `ours` preset of an event-camera task, with a generic head."""
     table: dict = {"encoder": EventEncoder(SENSORS[task])} | preset(task, "ours")["model"]
     return build(ModelConfig, table, "model", {"head": Mean(OUTPUTS)})
 
 
 def paper_cases(tasks: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS) -> list[LayerCase]:
-    """The layers of the paper's table at each length; tasks with the same layer share a case."""
+    """Return the layers in the paper's table at each length. Tasks with the same layer share a case."""
     shared: dict[LayerCase, list[str]] = {}
     for task in paper_tasks(tasks):
         config = paper_config(task)
@@ -109,5 +109,5 @@ def paper_cases(tasks: Sequence[str] | None = None, lengths: Sequence[int] = LEN
 
 
 def shape_cases(shapes: Sequence[tuple[int, ...]]) -> list[LayerCase]:
-    """Default layers of these shapes, (batch, L, H, P) each."""
+    """Return cases with default layers. Each shape is (batch, L, H, P)."""
     return [LayerCase(batch, length, width, state) for batch, length, width, state in shapes]

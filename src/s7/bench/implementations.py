@@ -1,4 +1,4 @@
-"""Ways to compute one thing: this install's backends, and what they are measured against."""
+"""The backends of this installation, compilation for one of them, and comparison of their results."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -9,30 +9,30 @@ import numpy as np
 
 import s7
 
-# Of the largest number: ways that sum in another order differ by much less, ways that compute something else by more.
+# Relative to the largest value. A different order of summation gives much smaller differences, an error larger ones.
 TOLERANCE = 2e-3
 
 
 def backend_names() -> list[str]:
-    """The backends of this install, the native one first: ratios are to the first."""
+    """Return the available backends, `native` first: ratios are relative to the first."""
     here = [name for name, about in s7.backends().items() if not about.startswith("missing")]
     return sorted(here, key=lambda name: name != "native")
 
 
 def under(backend: str | None) -> AbstractContextManager:
-    """Within it a computation is traced for this backend; None leaves the choice as it is."""
+    """Return a context that selects a backend. None keeps the current one."""
     return nullcontext() if backend is None else s7.backend(backend)
 
 
 def compiled(function: Callable, backend: str | None, *arguments: Any) -> Callable[[], Any]:
-    """The function compiled for these arguments; a call runs it and waits for the result."""
+    """Compile the function for these arguments. Calling the result runs it and waits until it is done."""
     with under(backend):
         program = jax.jit(function).lower(*arguments).compile()
     return lambda: jax.block_until_ready(program(*arguments))
 
 
 def require_agreement(results: Mapping[str, Any], where: str, tolerance: float = TOLERANCE) -> None:
-    """Raises an error if the ways have not computed the same, each array up to a small part of its largest number."""
+    """Raise an error unless all results agree, each array up to `tolerance` times its largest absolute value."""
     (first, expected), *others = results.items()
     for name, result in others:
         for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(result), strict=True):
@@ -41,6 +41,6 @@ def require_agreement(results: Mapping[str, Any], where: str, tolerance: float =
             difference = float(np.abs(a - b).max())
             if not difference <= tolerance * largest:
                 raise ArithmeticError(
-                    f"{where}: {name} differs from {first} by {difference:.2g} where the largest number is "
+                    f"{where}: {name} differs from {first} by {difference:.2g}, with a largest value of "
                     f"{largest:.2g}; not timed"
                 )

@@ -1,4 +1,4 @@
-"""The machine that is measured: its processor, and how fast it multiplies matrices and copies memory."""
+"""Description of this machine, and the speed of its matrix products and memory copies."""
 
 import os
 import time
@@ -15,14 +15,14 @@ from s7.bench.timing import Run, best_of
 from s7.machine import processor, usable_cores, versions
 
 SIZES = (1024, 2048)
-# Seconds: the threads of NumPy's matrix product wait for more to do, busily, and would slow down what is timed next.
+# Seconds to wait after NumPy's matrix product: its threads keep spinning and would slow down the next measurement.
 SETTLING = 0.3
-# Bytes that one case may take: a machine of any size stays usable.
+# Most bytes that one case may use, so that the machine stays responsive.
 LARGEST = 4e9
 
 
 def describe(command: str, sizes: tuple[int, ...] = SIZES) -> Row:
-    """The first line of a file: what was run, where, and how fast a plain matrix product is there."""
+    """Return the first line of a saved file: the command, the machine and its matrix-product speed."""
     return {
         "command": command,
         "processor": processor(),
@@ -35,7 +35,7 @@ def describe(command: str, sizes: tuple[int, ...] = SIZES) -> Row:
 
 
 def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
-    """GFLOP/s of square float32 matrix products on all threads: the best of NumPy's and JAX's, at these sizes."""
+    """Return GFLOP/s of square float32 matrix products on all threads: the best of NumPy and JAX at these sizes."""
     rates = []
     rng = np.random.default_rng(0)
     product = jax.jit(jnp.matmul)
@@ -53,29 +53,29 @@ def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
 
 
 def copier(size: int, workers: int) -> Run:
-    """A copy of so many bytes from one array to another, both in place before, by so many threads."""
+    """Return a function that copies `size` bytes between two allocated arrays, on `workers` threads."""
     source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
     if workers == 1:
         return lambda: np.copyto(target, source)
     pool = ThreadPoolExecutor(workers)
     parts = (np.array_split(target, workers), np.array_split(source, workers))
-    # The threads do run at once: NumPy lets go of the interpreter's lock while it copies.
+    # The threads run in parallel because NumPy releases the interpreter lock while it copies.
     return lambda: deque(pool.map(np.copyto, *parts), maxlen=0)
 
 
 def new_copier(size: int) -> Run:
-    """A copy of so many bytes into memory that is new each time, by one thread."""
+    """Return a function that copies `size` bytes into newly allocated memory, on one thread."""
     source = np.ones(size, np.uint8)
     return lambda: source.copy()
 
 
 def fits(size: float) -> bool:
-    """Whether so many bytes may be taken."""
+    """Whether a case may use this many bytes."""
     return size <= min(LARGEST, available_memory())
 
 
 def available_memory() -> float:
-    """Bytes that can be had without swapping, as far as the system says."""
+    """Return the bytes available without swapping, or infinity if the system does not say."""
     try:
         with open("/proc/meminfo") as file:
             for line in file:

@@ -1,6 +1,6 @@
-"""The S7 layer as one would first write it: B_k, C_k and D_k over the whole sequence, and an associative scan.
+"""The S7 layer written directly: B_k, C_k and D_k materialised over the whole sequence, and an associative scan.
 
-The gradient is JAX's own, through all of it. This is what the library's layer is measured against.
+JAX differentiates it automatically. The library's layer is measured against it.
 """
 
 import jax.numpy as jnp
@@ -11,17 +11,17 @@ from s7.forms import Full
 from s7.layer import S7Layer
 from s7.transitions import Stable
 
-# Copies of B_k, C_k and D_k that forward and backward hold at once, roughly.
+# Approximate number of copies of B_k, C_k and D_k in memory during forward and backward.
 COPIES = 6
 
 
 def call(layer: S7Layer, u: Float[Array, "L H"]) -> Float[Array, "L H"]:
-    """The outputs of `layer`, in regular time, from its own parameters."""
+    """Return the outputs of `layer` in regular time, computed from its parameters."""
     transition, form, rates, maps = layer.transition, layer.form, layer.rates, layer.maps
     if not (isinstance(transition, Stable) and transition.selective and not transition.oscillate):
-        raise ValueError(f"materialised: a real, selective Stable is written out here, not {transition}")
+        raise ValueError(f"materialised: only a real, selective Stable transition is supported, not {transition}")
     if not (isinstance(form, Full) and form.selective == "BC"):
-        raise ValueError(f"materialised: Full with B and C selective is written out here, not {form}")
+        raise ValueError(f"materialised: only Full with selective B and C is supported, not {form}")
     w = rates["w"] + u @ rates["W_w"].T
     r = 1 / (transition.a * w * w + transition.b)
     gain = {None: jnp.ones_like(r), "rate": r, "variance": jnp.sqrt(r * (2 - r))}[transition.gain]
@@ -42,5 +42,5 @@ def call(layer: S7Layer, u: Float[Array, "L H"]) -> Float[Array, "L H"]:
 
 
 def bytes_needed(steps: int, width: int, state: int, *, full_D: bool) -> int:
-    """An estimate of the memory that forward and backward take over so many steps, in float32."""
+    """Estimate the memory of forward and backward over `steps` steps, in float32."""
     return steps * (2 * state * width + (width * width if full_D else 0)) * 4 * COPIES

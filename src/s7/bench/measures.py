@@ -14,10 +14,14 @@ class Column(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A number in a row: its field, its name on a page and at the head of a column.
+    """A measured number.
 
-    `ratio` is the field of the same number over the first way's. Those that are not `paged` can be worked out from
-    those that are.
+    Attributes:
+        field: Its field in a row.
+        name: Its name on the page.
+        head: Its column title on a terminal.
+        ratio: The field with its ratio to the first implementation.
+        paged: Whether the page shows it. Numbers that follow from others are shown on terminals only.
     """
 
     field: str
@@ -28,14 +32,14 @@ class Measure(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """The properties that identify a case, and what is measured."""
+    """The columns that identify a case, and the measured numbers."""
 
     title: str
     case: tuple[Column, ...]
     measures: tuple[Measure, ...]
 
     def key(self, row: Row) -> tuple[str, ...]:
-        """The properties that the rows of one case share."""
+        """Return the values of the case's columns, which all rows of one case share."""
         return tuple(column.text(row) for column in self.case)
 
 
@@ -55,22 +59,22 @@ BENCHMARKS = {
         "The layer",
         (Column("task", _layer_name), _BATCH, _LENGTH, _WIDTH, _STATE, Column("D", lambda row: row["D"])),
         (
-            Measure("forward_ns", "Forward, ns a step", "fwd ns", "forward_ratio"),
+            Measure("forward_ns", "Forward, ns per step", "fwd ns", "forward_ratio"),
             Measure("forward_gflops", "Forward, GFLOP/s", "GFLOP/s", paged=False),
-            Measure("forward_of_sgemm", "Forward, rate over that of sgemm", "/sgemm"),
-            Measure("gradient_ns", "Forward and backward, ns a step", "f+b ns", "gradient_ratio"),
+            Measure("forward_of_sgemm", "Forward, rate relative to sgemm", "/sgemm"),
+            Measure("gradient_ns", "Forward and backward, ns per step", "f+b ns", "gradient_ratio"),
             Measure("gradient_gflops", "Forward and backward, GFLOP/s", "GFLOP/s", paged=False),
-            Measure("gradient_of_sgemm", "Forward and backward, rate over that of sgemm", "/sgemm"),
-            Measure("memory_mb", "Peak memory of forward and backward, MB over the import", "MB"),
+            Measure("gradient_of_sgemm", "Forward and backward, rate relative to sgemm", "/sgemm"),
+            Measure("memory_mb", "Peak memory of forward and backward, MB above the import", "MB"),
         ),
     ),
     "scan": Benchmark(
         "The recurrence alone",
         (Column("numbers", lambda row: row["number"]), _BATCH, _LENGTH, _STATE),
         (
-            Measure("forward_ns", "Forward, ns a step", "fwd ns", "forward_ratio"),
+            Measure("forward_ns", "Forward, ns per step", "fwd ns", "forward_ratio"),
             Measure("forward_gb_per_s", "Forward, GB/s", "GB/s", paged=False),
-            Measure("gradient_ns", "Forward and backward, ns a step", "f+b ns", "gradient_ratio"),
+            Measure("gradient_ns", "Forward and backward, ns per step", "f+b ns", "gradient_ratio"),
             Measure("gradient_gb_per_s", "Forward and backward, GB/s", "GB/s", paged=False),
         ),
     ),
@@ -78,9 +82,9 @@ BENCHMARKS = {
         "Training steps",
         (_TASK, _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
         (
-            Measure("step_ms", "A training step, ms", "step ms", "step_ratio"),
-            Measure("steps_per_s", "Steps a second", "steps/s", paged=False),
-            Measure("compile_s", "To compile a step, s", "compile s"),
+            Measure("step_ms", "Training step, ms", "step ms", "step_ratio"),
+            Measure("steps_per_s", "Steps per second", "steps/s", paged=False),
+            Measure("compile_s", "Compilation of a step, s", "compile s"),
         ),
     ),
     "stream": Benchmark(
@@ -91,10 +95,10 @@ BENCHMARKS = {
             _DEPTH,
             _WIDTH,
             _STATE,
-            Column("how", lambda row: row["manner"]),
+            Column("mode", lambda row: row["mode"]),
         ),
         (
-            Measure("event_us", "An event, µs", "event µs", "event_ratio"),
+            Measure("event_us", "Time per event, µs", "event µs", "event_ratio"),
             Measure("event_p50_us", "Median of single calls, µs", "p50"),
             Measure("event_p99_us", "99th percentile of single calls, µs", "p99"),
             Measure("event_p99.9_us", "99.9th percentile of single calls, µs", "p99.9"),
@@ -103,6 +107,6 @@ BENCHMARKS = {
 }
 
 
-def ways_of(rows: Sequence[Row]) -> list[str]:
-    """The implementations in these rows, in order."""
-    return list(dict.fromkeys(row["way"] for row in rows))
+def implementations_of(rows: Sequence[Row]) -> list[str]:
+    """Return the implementations in these rows, in order of appearance."""
+    return list(dict.fromkeys(row["implementation"] for row in rows))

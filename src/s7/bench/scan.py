@@ -1,9 +1,9 @@
-"""The recurrence alone, x_k = a_k x_{k-1} + v_k: under each backend, as JAX's scans written plainly, beside a copy.
+"""The recurrence x_k = a_k x_{k-1} + v_k alone: under each backend, with JAX's scans, and compared with a copy.
 
-The gradient is that of mean(|x|²) by a, v and the initial state; that of the plain scans is JAX's own. At the least,
-forward reads a and v and writes x, and backward reads a and x and writes two gradients. The copy moves as many bytes
-with np.copyto, half of them read and half written, between two arrays that are in place before: a floor, on one thread
-and on all. The scans have to allocate their results, as they do in use; so does the copy "to new memory".
+The gradient is that of mean(|x|²) with respect to a, v and the initial state. JAX differentiates its own scans. At
+least, forward reads a and v and writes x, and backward reads a and x and writes two gradients. The copy moves the same
+number of bytes with np.copyto between two allocated arrays, half of them read and half written: a lower bound, on one
+thread and on all. The scans allocate their results, and so does the copy to new memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +21,13 @@ from s7.machine import usable_cores
 from s7.recurrence import recurrence
 
 SHAPES = ((8, 4096, 16), (8, 32_768, 16), (1, 131_072, 16), (1, 1_048_576, 16), (64, 4096, 64))
-# Arrays of the size of x that are read or written at the least.
+# Least number of arrays of the size of x that are read or written.
 FORWARD, GRADIENT = 3, 7
 NEW = "copy to new memory"
 
 
 def by_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
-    """The recurrence as a lax.scan."""
+    """Compute the recurrence with lax.scan."""
 
     def step(x, av):
         x = av[0] * x + av[1]
@@ -37,7 +37,7 @@ def by_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
 
 
 def by_associative_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.Array:
-    """The recurrence as a lax.associative_scan."""
+    """Compute the recurrence with lax.associative_scan."""
 
     def compose(earlier, later):
         return later[0] * earlier[0], later[0] * earlier[1] + later[1]
@@ -49,15 +49,15 @@ def by_associative_scan(a: jax.Array, v: jax.Array, initial: jax.Array) -> jax.A
 def rows(
     shapes: Sequence[tuple[int, ...]] = SHAPES, *, runs: int = 10, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[Row]:
-    """A row for each shape (batch, L, P), real and complex, and each way; ratios are to the first."""
+    """Yield a row per shape (batch, L, P), number type and implementation. Ratios are relative to the first."""
     backends: list[tuple[str, str | None, Callable]] = [(name, name, recurrence) for name in backend_names()]
-    ways = [*backends, ("lax.scan", None, by_scan), ("lax.associative_scan", None, by_associative_scan)]
+    implementations = [*backends, ("lax.scan", None, by_scan), ("lax.associative_scan", None, by_associative_scan)]
     for batch, length, state in shapes:
         for number in ("real", "complex"):
             where = f"{number}, {batch}×{length:,}×{state}"
             arguments = _inputs(batch, length, state, number)
             forwards, gradients = {}, {}
-            for name, backend, function in ways:
+            for name, backend, function in implementations:
                 say(f"{where}, compiling {name}")
                 whole = jax.vmap(function)
 
@@ -71,7 +71,7 @@ def rows(
             size = arguments[1].nbytes
             for workers in sorted({1, usable_cores()}):
                 name = f"copy, {workers} thread{'' if workers == 1 else 's'}"
-                # A copy of n bytes moves 2n: n are read and n written.
+                # A copy of n bytes moves 2n bytes: it reads n and writes n.
                 forwards[name] = copier(FORWARD * size // 2, workers)
                 gradients[name] = copier(GRADIENT * size // 2, workers)
             forwards[NEW], gradients[NEW] = new_copier(FORWARD * size // 2), new_copier(GRADIENT * size // 2)
@@ -79,13 +79,13 @@ def rows(
             forward, gradient = best_of(runs, forwards), best_of(runs, gradients)
             steps = batch * length
             about = {"benchmark": "scan", "number": number, "batch": batch, "length": length, "state": state}
-            for way in forward:
-                row: Row = about | {"way": way}
-                for name, seconds, arrays in (("forward", forward, FORWARD), ("gradient", gradient, GRADIENT)):
+            for name in forward:
+                row: Row = about | {"implementation": name}
+                for part, seconds, arrays in (("forward", forward, FORWARD), ("gradient", gradient, GRADIENT)):
                     row |= {
-                        f"{name}_ns": seconds[way] / steps * 1e9,
-                        f"{name}_ratio": seconds[way] / next(iter(seconds.values())),
-                        f"{name}_gb_per_s": arrays * size / seconds[way] / 1e9,
+                        f"{part}_ns": seconds[name] / steps * 1e9,
+                        f"{part}_ratio": seconds[name] / next(iter(seconds.values())),
+                        f"{part}_gb_per_s": arrays * size / seconds[name] / 1e9,
                     }
                 yield row
 

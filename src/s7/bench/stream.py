@@ -1,8 +1,8 @@
-"""Events as they arrive: microseconds for each, through a layer and through a whole model.
+"""Streaming inference: microseconds per event through a layer and through a whole model.
 
-`step` in a Python loop takes one event and waits for its answer, as a live stream does; within a `lax.scan` there is no
-Python between events; `chunk` takes many at once. `s7.Stream` does the same without JAX: in the loop it gives an answer
-after each event, too. The rows "push" are its events alone, without answers, with percentiles over single calls.
+`step` in a Python loop takes one event and waits for its answer, as a live stream does. In a `lax.scan` there is no
+Python between events. `chunk` takes many events at once. `s7.Stream` does the same without JAX; in the loop it also
+answers after each event. The mode "push" feeds it events without asking for answers, with percentiles of single calls.
 """
 
 import time
@@ -24,13 +24,13 @@ from s7.model import S7Model
 from s7.stream import Stream
 
 ENGINE = "s7.Stream"
-# Tasks with pooled models that read tokens: their `ours` presets are measured too.
+# Tasks with pooled models that read tokens. Their `ours` presets are measured too.
 POOLED = ("nmnist", "dvs-gesture")
 EVENTS = 1000
-# Calls to take percentiles of.
+# Number of calls for percentiles.
 PUSHED = 20_000
 PERCENTILES = (50, 99, 99.9)
-# In a Python loop an event takes long enough for fewer of them to do.
+# Number of events in the Python loop, which is slow enough to be timed with fewer.
 LOOPED = 200
 CHUNKS = (100, 1000)
 
@@ -43,21 +43,20 @@ def rows(
     chunks: Sequence[int] = CHUNKS,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """A row for each task's layer and model, each manner of streaming and each implementation.
+    """Yield a row per task, layer or model, streaming mode and implementation.
 
     Args:
         tasks: Tasks whose `paper` model is measured.
         pooled: Tasks whose `ours` model is measured.
-        runs: Runs of which the best counts.
-        chunks: Numbers of events that are fed at once.
-        say: Receives a line about what is being done.
+        runs: Repetitions, of which the fastest counts.
+        chunks: Numbers of events per chunk.
+        say: Called with a line about what is being done.
 
     Yields:
-        Rows; ratios are to the first implementation.
+        Rows. Ratios are relative to the first implementation.
     """
     for task in tasks:
-        # Not the batch norm of some: with the statistics of a model that was never trained, numbers grow from block to
-        # block until they are none.
+        # Layer norm instead of batch norm: with the running statistics of an untrained model, values would overflow.
         model = S7Model(replace(paper_config(task), norm="layer"), key=jax.random.key(0))
         layer = model.blocks[0].layer
         yield from _rows_of(task, "layer", layer, _vectors(model.config.width), runs, (), say)
@@ -73,19 +72,19 @@ def _vectors(size: int) -> np.ndarray:
 
 
 def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int, chunks, say) -> Iterator[Row]:
-    """The rows of one layer or model."""
-    manners: list[tuple[str, int, Callable]] = [
+    """Yield the rows of one layer or model."""
+    modes: list[tuple[str, int, Callable]] = [
         ("step in Python", LOOPED, _looped),
         ("step in a scan", EVENTS, _scanned),
     ]
-    manners += [(f"chunk of {chunk}", chunk, _chunked) for chunk in chunks]
+    modes += [(f"chunk of {chunk}", chunk, _chunked) for chunk in chunks]
     depth = len(streamed.blocks) if part == "model" else 1
     config = streamed.config if part == "model" else streamed
     about = {"benchmark": "stream", "task": task, "part": part, "depth": depth}
     about |= {"width": config.width, "state": config.state}
     streams = part == "model" and native.available()
-    for manner, count, make in manners:
-        where = f"{task}, {part}, {manner}"
+    for mode, count, make in modes:
+        where = f"{task}, {part}, {mode}"
         implementations: dict[str, Run] = {}
         for backend in backend_names():
             say(f"{where}, compiling {backend}")
@@ -96,16 +95,16 @@ def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int,
         require_agreement(answers, where)
         say(f"{where}, timing")
         seconds = best_of(runs, implementations)
-        for way, took in seconds.items():
+        for name, took in seconds.items():
             ratio = took / next(iter(seconds.values()))
-            yield about | {"manner": manner, "way": way, "event_us": took / count * 1e6, "event_ratio": ratio}
+            yield about | {"mode": mode, "implementation": name, "event_us": took / count * 1e6, "event_ratio": ratio}
     if streams:
         say(f"{task}, {part}, timing single calls")
-        yield about | {"manner": "push", "way": ENGINE, "event_ratio": None} | _percentiles(streamed, events)
+        yield about | {"mode": "push", "implementation": ENGINE, "event_ratio": None} | _percentiles(streamed, events)
 
 
 def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
-    """`s7.Stream` from its first event; the model is packed beforehand, as others are compiled."""
+    """Return a run of `s7.Stream` from the first event. The model is packed beforehand, as others are compiled."""
     stream = Stream(model)
     calls = list(events) if one_by_one else [events]
 
@@ -120,7 +119,7 @@ def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
 
 
 def _percentiles(model: S7Model, events: np.ndarray) -> Row:
-    """The mean and percentiles of the microseconds that single pushes take, with gaps, after a warm-up."""
+    """Return the mean and percentiles of the microseconds per push with gaps, after a warm-up."""
     stream = Stream(model)
     gaps = np.random.default_rng(1).exponential(1, len(events)).tolist()
     calls = list(zip(events.tolist() if events.ndim == 1 else events, gaps, strict=True))

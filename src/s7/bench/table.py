@@ -1,15 +1,15 @@
-"""Rows on a terminal, as they come."""
+"""Rows as lines of a table on a terminal."""
 
 from s7.bench.measures import BENCHMARKS, Row
 from s7.publishing.text import number
 
-# Wide enough for what stands in most columns; what is wider moves its line's rest to the right.
-WIDTHS = {"task": 15, "way": 20, "how": 14, "L": 9, "numbers": 7}
+# Column widths. Wider values shift the rest of their line to the right.
+WIDTHS = {"task": 15, "implementation": 20, "mode": 14, "L": 9, "numbers": 7}
 NUMBER = 8
 
 
 class Table:
-    """The lines of one benchmark's table. `memory` keeps the column that only some runs fill."""
+    """The table of one benchmark. `memory` adds the column of peak memory."""
 
     def __init__(self, name: str, *, memory: bool = False):
         benchmark = BENCHMARKS[name]
@@ -17,8 +17,10 @@ class Table:
         self._measures = [measure for measure in benchmark.measures if memory or measure.field != "memory_mb"]
 
     def head(self) -> str:
-        """The names of the columns."""
-        cells = [_text(column.title, column.title) for column in self._case] + [_text("way", "way")]
+        """Return the line of column titles."""
+        cells = [_text(column.title, column.title) for column in self._case] + [
+            _text("implementation", "implementation")
+        ]
         for measure in self._measures:
             cells.append(f"{measure.head:>{NUMBER}}")
             if measure.ratio:
@@ -26,8 +28,10 @@ class Table:
         return "  ".join(cells).rstrip()
 
     def line(self, row: Row) -> str:
-        """A row."""
-        cells = [_text(column.title, column.text(row)) for column in self._case] + [_text("way", row["way"])]
+        """Return the line of a row."""
+        cells = [_text(column.title, column.text(row)) for column in self._case] + [
+            _text("implementation", row["implementation"])
+        ]
         if row.get("skipped"):
             return "  ".join([*cells, row["skipped"]])
         for measure in self._measures:

@@ -1,19 +1,19 @@
-"""Timing on a shared machine: implementations take turns, and the best of several runs counts."""
+"""Timing on a shared machine: implementations take turns, and the fastest of several runs counts."""
 
 import time
 from collections.abc import Callable, Mapping
 
-# Seconds for all runs of one implementation: a slow one gets fewer runs.
+# Seconds for all runs of one implementation. Slow implementations get fewer runs.
 BUDGET = 2.0
 
-# Runs of an implementation in one turn: after the first, caches are warm, as they are in a training loop.
+# Consecutive runs of an implementation. After the first, caches are warm, as in a training loop.
 TURN = 3
 
 Run = Callable[[], object]
 
 
 def best_of(runs: int, implementations: Mapping[str, Run], seconds: float = BUDGET) -> dict[str, float]:
-    """The shortest time in seconds of each implementation in `runs` runs. Compile them first by running them once."""
+    """Return the shortest time of each implementation in seconds. They must be compiled already."""
     best = dict.fromkeys(implementations, float("inf"))
     spent = dict.fromkeys(implementations, 0.0)
     for done in range(0, runs, TURN):

@@ -1,12 +1,12 @@
-"""Other people's selective scans, where they are installed: PyTorch with mambapy (mamba.py) or mamba_ssm, on the CPU.
+"""Mamba's selective scan in PyTorch on the CPU, if mambapy (mamba.py) or mamba_ssm is installed.
 
-It is Mamba's layer without convolution and gate, at the same width and state: B_k, C_k and a step size that follow the
-input, and P states for each of the H channels,
+This is Mamba's layer without convolution and gate, at the same width and state: B_k, C_k and the step size depend on
+the input, and each of the H channels has P states,
 
     x_k = exp(Δ_k A) * x_{k-1} + Δ_k B_k u_k          y_k = C_k x_k + D u_k
 
-so it is another function than S7's and not compared with it in numbers, only in time. Nothing here is a dependency:
-PyTorch is imported when a case is measured and only if it is there.
+It computes another function than S7, so only its time is compared. PyTorch is optional and imported only when a case is
+measured.
 """
 
 import math
@@ -20,25 +20,25 @@ from s7.bench.machine import fits
 from s7.bench.timing import Run
 from s7.machine import usable_cores
 
-MISSING = "no PyTorch with mambapy or mamba_ssm here: no rows of Mamba's selective scan"
-# Arrays of (batch, L, H, P) that forward and backward hold at once, roughly.
+MISSING = "mambapy and mamba_ssm are not installed: Mamba's selective scan is not measured"
+# Approximate number of arrays of shape (batch, L, H, P) in memory during forward and backward.
 COPIES = 8
 
 
 @dataclass(frozen=True)
-class Peer:
-    """Mamba's layer, with the recurrence and the read-out by `scan(u, delta, A, B, C)`."""
+class TorchBaseline:
+    """Mamba's layer. `scan(u, delta, A, B, C)` computes the recurrence and the read-out."""
 
     name: str
     torch: Any
     scan: Callable[..., Any]
 
     def too_large(self, case: LayerCase) -> bool:
-        """Whether its states, H·P at each step, would not fit."""
+        """Whether the states, H·P per step, would not fit into memory."""
         return not fits(case.steps * case.width * case.state * 4 * COPIES)
 
     def programs(self, case: LayerCase) -> tuple[Run, Run]:
-        """Forward, and the gradient of mean(y²) by all parameters and the input; both have run once."""
+        """Return the forward pass and the gradient of mean(y²) with respect to parameters and input, both run once."""
         torch, H, P = self.torch, case.width, case.state
         rank = math.ceil(H / 16)
         torch.manual_seed(0)
@@ -65,18 +65,18 @@ class Peer:
         return forward, gradient
 
 
-def find() -> Peer | None:
-    """The first that is installed."""
+def find() -> TorchBaseline | None:
+    """Return the first installed implementation, or None."""
     for name, module, adapt in (
         ("mamba.py", "mambapy.pscan", _mambapy),
         ("mamba_ssm", "mamba_ssm.ops.selective_scan_interface", _mamba_ssm),
     ):
         try:
             torch, found = import_module("torch"), import_module(module)
-        except (ImportError, OSError):  # mamba_ssm does not import on a machine without CUDA
+        except (ImportError, OSError):  # mamba_ssm cannot be imported without CUDA
             continue
         torch.set_num_threads(usable_cores())
-        return Peer(name, torch, adapt(found))
+        return TorchBaseline(name, torch, adapt(found))
     return None
 
 
@@ -91,7 +91,7 @@ def _mambapy(module: Any) -> Callable[..., Any]:
 
 def _mamba_ssm(module: Any) -> Callable[..., Any]:
     def scan(u, delta, A, B, C):
-        # Its reference version: the other is for CUDA. Time comes last there.
+        # The reference implementation, because the other needs CUDA. Its last axis is time.
         u, delta, B, C = (q.transpose(1, 2) for q in (u, delta, B, C))
         return module.selective_scan_ref(u, delta, A, B, C).transpose(1, 2)
 

@@ -1,7 +1,7 @@
-"""Whole training steps, forward, backward and optimizer, of the models of the paper's table under each backend.
+"""Complete training steps (forward, backward and optimizer) of the models in the paper's table under each backend.
 
-The step is that of `s7 train`. Without data there is no encoder of a task's own: random numbers come in and one of a
-few classes is the answer. The batch is the preset's, or as much of it as makes about `STEPS` events.
+The step is that of `s7 train`. The models have a linear encoder for random inputs and a classification head instead of
+the task's own. The batch size is the preset's, limited to about `STEPS` events per batch.
 """
 
 import time
@@ -28,15 +28,15 @@ from s7.training.steps import TrainState, TrainStep, arrays_of
 
 LENGTH = 1024
 STEPS = 16_384
-# Between losses, as parts of the largest: six blocks of products of products, not yet trained, magnify what is rounded.
+# Relative difference between losses: six untrained blocks amplify rounding errors.
 TOLERANCE = 0.05
 
 
 class Training:
-    """A model in training under one backend; a call is one step."""
+    """A model being trained under one backend. Each call is one step."""
 
     def __init__(self, step: TrainStep, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
-        # A step takes its state's memory: each backend trains a copy.
+        # A step donates the memory of its state, so each backend trains a copy.
         self._state = jax.tree.map(jnp.array, state)
         self._numbers, self._batch, self._key = arrays_of(optimizer), batch, jax.random.key(0)
         start = time.perf_counter()
@@ -45,7 +45,7 @@ class Training:
         self.compile_seconds = time.perf_counter() - start
 
     def __call__(self) -> Any:
-        """The loss before the step."""
+        """Run one step and return the loss before it."""
         self._state, outcome = self._step(self._numbers, self._state, self._batch, self._key)
         return jax.block_until_ready(outcome.sums.values["loss"])
 
@@ -57,13 +57,13 @@ def rows(
     runs: int = 10,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """A row for each task's model, length and backend; ratios are to the first."""
+    """Yield a row per task, length and backend. Ratios are relative to the first backend."""
     for task in tasks:
         config = paper_config(task)
         training = build(TrainConfig, preset(task, "paper")["train"], "train")
         model = S7Model(config, key=jax.random.key(0))
         layout, trained, carried = flatten(model)
-        # As if it went on for long: the rate does not change within the few steps that are timed.
+        # A long schedule, so that the learning rate is constant during the timed steps.
         optimizer = AdamW.of(training, layout, 1_000_000)
         step = TrainStep(layout, CrossEntropy(OUTPUTS), optimizer)
         state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
@@ -91,13 +91,13 @@ def rows(
                 "state": config.state,
                 "parameters": model.parameter_count,
             }
-            for way, took in seconds.items():
+            for name, took in seconds.items():
                 yield about | {
-                    "way": way,
+                    "implementation": name,
                     "step_ms": took * 1e3,
                     "step_ratio": took / next(iter(seconds.values())),
                     "steps_per_s": 1 / took,
-                    "compile_s": implementations[way].compile_seconds,
+                    "compile_s": implementations[name].compile_seconds,
                 }
 
 

@@ -123,10 +123,10 @@ def _layer(options: argparse.Namespace, say: Say) -> Measurement:
     else:
         chosen = cases.paper_cases(options.tasks, options.lengths or cases.LENGTHS)
     keep_compiled_code()
-    peer = torch_layer.find()
-    if peer is None:
+    baseline = torch_layer.find()
+    if baseline is None:
         print(torch_layer.MISSING, file=sys.stderr)
-    settings = {"runs": options.runs, "memory": options.memory, "peer": peer, "say": say}
+    settings = {"runs": options.runs, "memory": options.memory, "baseline": baseline, "say": say}
     return lambda: layer.rows(chosen, **settings)
 
 
