@@ -1,4 +1,4 @@
-"""What a model is, apart from its parameters: frozen settings that go into its file and come back from it."""
+"""The configuration of a model: frozen settings that are saved in the model file."""
 
 import math
 from dataclasses import dataclass, fields
@@ -13,7 +13,15 @@ from s7.settings import unknown
 
 @dataclass(frozen=True)
 class Stage:
-    """`depth` blocks, the first of which pools by `stride` and widens to `width` (None: as it was)."""
+    """A stage of a model: blocks of the same width, of which the first pools events.
+
+    Args:
+        depth: The number of blocks.
+        stride: The number of events that the first block pools into one.
+        width: The width of the stage; None for the width of the previous stage.
+        pool: The skip connection of the first block if it pools: "mean" over the window, "time" for the mean weighted
+            by the gaps, or "last" for the last event.
+    """
 
     depth: int = 1
     stride: int = 1
@@ -30,13 +38,20 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(BlockConfig):
-    """All that says what a model is, apart from its parameters. With `gaps` "ignored" all time is regular to it.
+    """The settings of a model, in addition to those of its blocks (`BlockConfig`).
 
-    `time_unit` is the time that the model counts as 1: gaps are divided by it, so that time constants do not depend on
-    whether gaps come in seconds or in milliseconds. None means that it is not known yet, and gaps are used as given;
-    training sets it to the mean gap of the training data. `dt` is the gap assumed where a call gives none, in the
-    same unit as the gaps of a call. `classes` are the labels of a classifier, one for
-    each output: strings, bools or whole numbers. A model without classes is a regression.
+    Args:
+        encoder: Maps inputs to vectors.
+        head: Maps the signal of the last block to outputs.
+        width: The number of features between blocks.
+        state: The number of states of each layer.
+        stages: The stages of blocks.
+        dt: The gap to use in calls without gaps, in the same unit as the gaps of other calls. None for regular time.
+        gaps: "read", or "ignored" to treat all sequences as regular.
+        time_unit: The divisor of all gaps, so that time constants do not depend on the unit of the gaps. None if it is
+            not known yet: gaps are then used as given, and training sets it to the mean gap of the training data.
+        classes: The labels of a classifier, one per output: strings, bools or whole numbers. Empty for regression.
+        dtype: "float32" or "float64".
     """
 
     encoder: Encoder
@@ -74,12 +89,12 @@ class ModelConfig(BlockConfig):
 
     @property
     def reads_gaps(self) -> bool:
-        """Whether the time between events means anything to the model's layers."""
+        """Whether the model uses the time gaps between events."""
         return self.gaps == "read" and (self.layer is None or self.layer.reads_gaps)
 
 
 def config_from(settings: dict[str, Any]) -> ModelConfig:
-    """The configuration with these settings; `depth=n` is short for one stage of n blocks."""
+    """Build a configuration from keyword arguments; `depth=n` stands for one stage of n blocks."""
     if "depth" in settings:
         if "stages" in settings:
             raise ValueError("give S7Model depth or stages, not both")

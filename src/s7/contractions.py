@@ -1,8 +1,8 @@
-"""Quadratic and bilinear maps along a sequence, without the matrices that they apply at each step.
+"""Quadratic and bilinear maps along a sequence that do not materialize the matrices of each step.
 
-A selective matrix B_k = W[., ., u_k] applied to u_k is a quadratic form of u_k, and C_k = W[., ., u_k] applied
-to x_k a bilinear one. Writing the matrices out would take L·P·H numbers; here a few hundred steps are done at
-a time, as plain matrix products, and the backward pass makes its intermediates again instead of keeping them.
+A selective matrix B_k = W[., ., u_k] applied to u_k is a quadratic form of u_k, and C_k = W[., ., u_k] applied to x_k
+is a bilinear form. The matrices themselves would have L·P·H entries. Instead, a few hundred steps at a time are
+computed as plain matrix products, and the backward pass recomputes its intermediates instead of storing them.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from s7.arrays import as_jax
 from s7.backend_selection import current_backend
 from s7.native import kernels
 
-# Numbers in the intermediate of one chunk: large enough for an efficient matrix product, small enough for the
-# cache. Between these two bounds on the chunk's length, in steps.
+# The size of the intermediate of one chunk: large enough for an efficient matrix product, small enough for the cache.
+# The length of a chunk is limited to this range of steps.
 _CHUNK_NUMBERS = 65_536
 _SHORTEST, _LONGEST = 32, 1024
 
@@ -42,7 +42,7 @@ def _linear_backward(saved, g):
 
     def chunk(dW, rows):
         u, g = rows
-        # A product over the sequence copies its left operand transposed: let that be the narrower one.
+        # A product over the sequence transposes a copy of its left operand, so the narrower one is on the left.
         return dW + (g.T @ u if narrow else (u.T @ g).T), ()
 
     dW, _ = _over_chunks(chunk, jnp.zeros_like(W), sum(W.shape), u, g)
@@ -55,8 +55,8 @@ _linear.defvjp(_linear_forward, _linear_backward)
 def quadratic(W: Float[Array, "P H H"], u: Float[Array, "L H"]) -> Float[Array, "L P"]:
     """y_kp = Σ_ij W[p, i, j] u_ki u_kj.
 
-    Only the symmetric part of W takes part, and folding it first saves the backward pass one product of
-    three: ∂y/∂u is then 2 W u.
+    Only the symmetric part of W contributes. Symmetrizing W first saves one of three products in the backward pass,
+    because ∂y/∂u is then 2 W u.
     """
     W, u = as_jax(W, u)
     if current_backend(u.shape[0]) == "native":
@@ -143,19 +143,19 @@ _bilinear.defvjp(_bilinear_forward, _bilinear_backward)
 
 
 def _over_chunks(chunk: Callable, carry, numbers_per_step: int, *sequences: Array):
-    """Runs `chunk(carry, rows) -> (carry, rows)` along the sequences; steps of zeros fill the last chunk."""
+    """Run `chunk(carry, rows) -> (carry, rows)` along the sequences; the last chunk is padded with zeros."""
     length = sequences[0].shape[0]
     most = min(max(_CHUNK_NUMBERS // numbers_per_step, _SHORTEST), _LONGEST)
     if length <= most:
         return chunk(carry, sequences)
-    # Chunks that divide the sequence, if there are any of about the right length: filling up copies every array.
+    # Prefer a length that divides the sequence, because padding copies every array.
     divisors = [steps for steps in range(most // 2 + 1, most + 1) if length % steps == 0]
     steps = divisors[-1] if divisors else -(-length // -(-length // most))
     chunks = -(-length // steps)
     if steps * chunks != length:
         sequences = tuple(jnp.pad(q, ((0, steps * chunks - length), (0, 0))) for q in sequences)
 
-    # Not lax.scan: under vmap that moves the chunks in front of the batch, and copies every array to do so.
+    # Not lax.scan: under vmap it copies every array to move the chunks in front of the batch.
     def body(n, carried):
         carry, results = carried
         rows = tuple(lax.dynamic_slice_in_dim(q, n * steps, steps) for q in sequences)

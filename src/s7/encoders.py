@@ -1,6 +1,6 @@
-"""Encoders: from what comes in at each event to a vector of the model's width.
+"""Encoders: map the input at each event to a vector of the model's width.
 
-An encoder's instance holds its settings; its parameters are passed in.
+An encoder is a frozen dataclass of settings. Its parameters are arguments of its methods.
 """
 
 import math
@@ -23,23 +23,40 @@ from s7.tokens import from_token, vocabulary
 
 
 class Encoder(Registered, ABC):
-    """What every encoder has."""
+    """The base class of encoders. A subclass is a frozen dataclass of settings and registers itself by its name."""
 
     @property
     @abstractmethod
     def event_shape(self) -> tuple[int, ...]:
-        """The shape of what comes in at one event."""
+        """The shape of the input at one event; `()` for tokens."""
 
     @abstractmethod
     def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """Its parameters."""
+        """Initial parameters, for outputs of size `width`."""
 
     @abstractmethod
     def __call__(self, parameters: Parameters, inputs: Shaped[Array, "L ..."]) -> Float[Array, "L H"]:
-        """The vectors at each event."""
+        """Encode a sequence.
+
+        Args:
+            parameters: The parameters, as `init` returns them.
+            inputs: The inputs, (L, *event_shape).
+
+        Returns:
+            One vector per event, (L, H).
+        """
 
     def validate(self, inputs: Shaped[ArrayLike, "..."], dtype: DTypeLike, mask: Array | None) -> Array:
-        """The inputs in the type to compute with, checked, with nothing left in the padding."""
+        """Check the inputs of one sequence and convert them.
+
+        Args:
+            inputs: The inputs, (L, *event_shape).
+            dtype: The type to convert to. Tokens stay integers.
+            mask: False on padding, (L,). Padding is set to zero.
+
+        Raises:
+            ValueError: If the shape is wrong or an input is invalid, with its position.
+        """
         values: Array = jnp.asarray(inputs, dtype)
         expected = ("length", *self.event_shape)
         if values.ndim != len(expected) or values.shape[1:] != self.event_shape:
@@ -52,27 +69,27 @@ class Encoder(Registered, ABC):
 
     @property
     def why_invalid(self) -> str:
-        """What is wrong with an invalid input, for error messages."""
+        """Why inputs are invalid, for error messages."""
         return "is not finite"
 
     def invalid(self, inputs: Any) -> Any:
-        """Where inputs cannot be read: booleans in their shape, from NumPy or JAX arrays."""
+        """Whether each input is invalid: booleans in the shape of `inputs`, which is a NumPy or JAX array."""
         return checks.not_finite(inputs)
 
     def table(self, parameters: Parameters) -> Float[Array, "V H"] | None:
-        """All that can come out, one row for each token; None where what comes in is not a token."""
+        """The encoding of every token, one row per token, or None if the inputs are not tokens."""
         return None
 
 
 class _TokenReader(Encoder):
-    """Encoders that read whole numbers, 0 to `size` - 1."""
+    """Base class of encoders that read tokens: integers from 0 to `size` - 1."""
 
     event_shape = ()
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
 
     def validate(self, inputs, dtype, mask):
         if not isinstance(inputs, jax.Array):
@@ -81,7 +98,7 @@ class _TokenReader(Encoder):
             raise TypeError(f"tokens must be integers, not {inputs.dtype}")
         if inputs.ndim != 1:
             raise ValueError(f"tokens have shape {inputs.shape}, expected (length,); jax.vmap batches")
-        # Before the conversion, which would wrap large integers around.
+        # Check before the conversion, in which large integers would overflow.
         inputs = checks.require(inputs, self.invalid, "inputs", self.why_invalid, mask)
         inputs = jnp.asarray(inputs).astype(jnp.int32)
         return inputs if mask is None else jnp.where(mask, inputs, 0)
@@ -92,14 +109,18 @@ class _TokenReader(Encoder):
 
     def invalid(self, inputs):
         negative = inputs < 0
-        if self.size > np.iinfo(inputs.dtype).max:  # as bytes, say, none can be too large
+        if self.size > np.iinfo(inputs.dtype).max:  # bytes, for example, cannot exceed a larger vocabulary
             return negative
         return negative | (inputs >= self.size)
 
 
 @dataclass(frozen=True)
 class TokenEncoder(_TokenReader):
-    """A learned vector for each of `tokens` tokens."""
+    """A learned vector for each token.
+
+    Args:
+        tokens: The number of tokens. Inputs are integers from 0 to `tokens` - 1, of shape (L,).
+    """
 
     tokens: int
 
@@ -119,10 +140,17 @@ class TokenEncoder(_TokenReader):
 
 @dataclass(frozen=True)
 class EventEncoder(_TokenReader):
-    """The sum of learned vectors for an event's token, column, row and polarity; any of them can be left out.
+    """The sum of learned vectors for the token, the column, the row and the polarity of an event.
 
-    `sensor` is (width, height). For a large sensor `token=False` keeps the model small: a vector per token
-    takes 2·width·height rows, the other three together width + height + 2.
+    Inputs are tokens from `s7.tokenize`, of shape (L,). For a large sensor, `token=False` keeps the model small: the
+    vectors per token have 2·width·height rows, and the other three together have width + height + 2.
+
+    Args:
+        sensor: (width, height) in pixels.
+        token: Whether to add a vector for the token.
+        x: Whether to add a vector for the column.
+        y: Whether to add a vector for the row.
+        polarity: Whether to add a vector for the polarity.
     """
 
     sensor: tuple[int, int]
@@ -134,7 +162,7 @@ class EventEncoder(_TokenReader):
     def __post_init__(self):
         vocabulary(self.sensor)
         if not (self.token or self.x or self.y or self.polarity):
-            raise ValueError("EventEncoder: token, x, y and polarity are all left out; keep one")
+            raise ValueError("EventEncoder: token, x, y and polarity are all False; at least one must be True")
 
     @property
     def size(self) -> int:
@@ -159,10 +187,16 @@ class EventEncoder(_TokenReader):
 
 @dataclass(frozen=True)
 class LinearEncoder(Encoder):
-    """W u + c of `inputs` numbers. The bias starts random: a one-channel input then meets different thresholds.
+    """W u + c, where u = (inputs - mean) / scale.
 
-    `mean` and `scale` are the inputs' own, in their own units: u is what is left when both are taken out. One of each
-    serves all numbers, or there is one for each. `LinearEncoder.of(array)` takes them from data.
+    The initial bias is random, so that a single-channel input meets different thresholds. `LinearEncoder.of(data)`
+    takes the number of features, `mean` and `scale` from data.
+
+    Args:
+        inputs: The number of features of an event. Inputs have shape (L, inputs).
+        bias: The standard deviation of the initial bias c.
+        mean: The mean of the inputs, one number for all features or one for each.
+        scale: The standard deviation of the inputs, one number for all features or one for each.
     """
 
     inputs: int
@@ -175,12 +209,17 @@ class LinearEncoder(Encoder):
 
     @classmethod
     def of(cls, inputs: Any, bias: float = 0.7) -> "LinearEncoder":
-        """An encoder with the mean and the scale of data; features that do not vary keep scale 1.
+        """An encoder with the mean and the scale of data. Constant features have scale 1.
 
         Args:
             inputs: An array (N, L, features), a list of N arrays (L_n, features), a pandas frame with one numeric
                 column per feature and one row per event, a list of frames, or `s7.Samples`.
             bias: The standard deviation of the initial bias.
+
+        Example:
+            >>> import numpy as np, s7
+            >>> s7.LinearEncoder.of([np.array([[0.0], [2.0]]), np.array([[4.0]])]).mean
+            (2.0,)
         """
         events = events_of(inputs)
         return cls(events.shape[1], bias, *units_of(events))
@@ -200,9 +239,15 @@ class LinearEncoder(Encoder):
 
 @dataclass(frozen=True)
 class DenseEncoder(Encoder):
-    """W relu(W1 u + c1) + c of all the numbers of an event, whatever their shape, divided by `scale`.
+    """W relu(W1 u + c1) + c, where u is the flattened input of an event divided by `scale`.
 
-    For pictures of something that turns about a fixed point or stands still: `hidden` templates to compare with.
+    It compares an input with `hidden` learned templates, which suits images of objects that do not move or that rotate
+    about a fixed point.
+
+    Args:
+        shape: The shape of an event. Inputs have shape (L, *shape).
+        hidden: The number of hidden units.
+        scale: The divisor of the inputs, such as 255 for bytes.
     """
 
     shape: tuple[int, ...]
@@ -235,9 +280,12 @@ class DenseEncoder(Encoder):
 
 @dataclass(frozen=True)
 class ImageEncoder(Encoder):
-    """A small convolutional network on the picture at each event: 5×5, pool, 3×3 with stride 2, pool, linear.
+    """A small convolutional network on the image at each event: 5×5, max pool, 3×3 with stride 2, max pool, linear.
 
-    Pictures are divided by `scale`: 255 for bytes.
+    Args:
+        shape: (height, width, channels) of an image, at least 8×8. Inputs have shape (L, *shape).
+        channels: The number of channels of both convolutions.
+        scale: The divisor of the inputs, such as 255 for bytes.
     """
 
     shape: tuple[int, int, int]
@@ -267,7 +315,7 @@ class ImageEncoder(Encoder):
         return draw(weights, key=key, dtype=dtype) | zeros
 
     def __call__(self, parameters, inputs):
-        # Pooling commutes with adding a bias and with relu, and leaves them a quarter of the work.
+        # Pooling commutes with the bias and the relu; pooling first leaves them a quarter of the work.
         z = _max_pool(_convolve(inputs / self.scale, parameters["conv1"], 1))
         z = jax.nn.relu(z + parameters["c1"])
         z = jax.nn.relu(_max_pool(_convolve(z, parameters["conv2"], 2)) + parameters["c2"])
@@ -275,21 +323,21 @@ class ImageEncoder(Encoder):
 
 
 def _eighth(size: int) -> int:
-    """What a side is after a pool, a stride of 2 and a pool, each rounding up."""
+    """The size of a side after a pool, a stride of 2 and another pool, each rounding up."""
     for _ in range(3):
         size = -(-size // 2)
     return size
 
 
 def _convolve(pictures: Float[Array, "L Y X I"], kernel: Float[Array, "A B I O"], stride: int) -> Array:
-    """A convolution that keeps the size (over `stride`), each row of the result by one matrix product.
+    """A convolution with "same" padding. Each row of the result is one matrix product.
 
-    XLA's own is slow on a CPU with so few channels, above all backwards.
+    XLA's convolution is slow on a CPU with few channels, especially in the backward pass.
     """
     high, wide, _, outputs = kernel.shape
     pad_y, rows = _same(pictures.shape[1], high, stride)
     pad_x, columns = _same(pictures.shape[2], wide, stride)
-    # place[x, v, b]: whether column x meets the kernel's column b on the way to column v.
+    # place[x, v, b]: whether column x of the input and column b of the kernel contribute to column v of the result.
     x, v, b = np.ogrid[: pictures.shape[2], :columns, :wide]
     place = jnp.asarray(x == v * stride + b - pad_x, kernel.dtype)
     band = jnp.einsum("abio,xvb->axivo", kernel, place).reshape(high, -1, columns * outputs)
@@ -302,13 +350,13 @@ def _convolve(pictures: Float[Array, "L Y X I"], kernel: Float[Array, "A B I O"]
 
 
 def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Padding in front and the size of the result, so that the kernel's middle meets every `stride`-th pixel."""
+    """The padding before the first pixel and the size of the result, so that the kernel is centred on its pixels."""
     out = -(-size // stride)
     return max((out - 1) * stride + kernel - size, 0) // 2, out
 
 
 def _max_pool(pictures: Float[Array, "L Y X O"]) -> Array:
-    """The maximum of each 2×2 square; at an odd edge, of the part inside the picture."""
+    """The maximum of each 2×2 square; at an odd edge, the maximum of the pixels inside the image."""
     return _max_of_squares(*as_jax(pictures))
 
 
@@ -330,7 +378,7 @@ def _max_pool_forward(pictures):
 
 
 def _max_pool_backward(saved, g):
-    """To the largest, in equal parts where several are, as on a black background. JAX's own is slower."""
+    """The gradient of the maximum, divided equally among equal pixels (a black background). JAX's own is slower."""
     pictures, largest = saved
     squares = _squares(pictures)
     winners = squares == largest[:, :, None, :, None]

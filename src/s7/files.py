@@ -45,7 +45,14 @@ def save(model: eqx.Module, path: str | os.PathLike) -> Path:
         The path of the file.
 
     Raises:
-        ValueError: If the model could not be restored. Nothing is written then.
+        ValueError: If the model could not be restored. The file is then not written.
+
+    Example:
+        >>> import jax, numpy as np, s7
+        >>> model = s7.S7Model(encoder=s7.LinearEncoder(3), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
+        >>> path = s7.save(model, "model.safetensors")
+        >>> bool((s7.load(path).head["W"] == model.head["W"]).all())
+        True
     """
     if not isinstance(model, eqx.Module):
         raise TypeError(f"s7.save writes an S7Model or another Equinox module, not a {type(model).__name__}")
@@ -78,14 +85,31 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def save_state(state: ModelState, model: S7Model, path: str | os.PathLike) -> Path:
-    """Write the state of a stream, so that another process can continue it."""
+    """Write the state of a stream, so that another process can continue it.
+
+    Args:
+        state: The state, from `model.init_state`, `model.step` or `model.chunk`.
+        model: The model of the state. Its configuration is stored with the state.
+        path: A .safetensors file.
+
+    Returns:
+        The path of the file.
+    """
     path = Path(path)
     write_arrays(path, "state", named_arrays(state), to_json(model.config))
     return path
 
 
 def load_state(model: S7Model, path: str | os.PathLike) -> ModelState:
-    """Restore the state of a stream of this model."""
+    """Restore the state of a stream.
+
+    Args:
+        model: The model that the state belongs to.
+        path: A file that `s7.save_state` wrote.
+
+    Raises:
+        ValueError: If the file is damaged or belongs to a model with another configuration.
+    """
     path = Path(path)
     arrays, config = read_arrays(path, "state")
     try:

@@ -1,10 +1,10 @@
-"""Forms: how the input enters the state and how the output leaves it.
+"""Forms: the maps from the input to the state and from the state to the output.
 
     v_k = g_k * (B_k u_k + b)          B_k = B + W_B u_k      (rows × H)
     y_k = C_k x_k + D_k u_k            C_k = C + W_C u_k      (H × rows),   D_k = D + W_D u_k
 
-Everything here is real: a complex state of size P is 2P rows, its real and its imaginary parts. The paper's
-b_k depends on nothing but its parameters, and a part linear in u_k would repeat B: it is the constant b.
+All parameters are real: a complex state of size P has 2P rows, its real and its imaginary parts. The bias b is
+constant, because a term of b_k that is linear in u_k would duplicate B.
 """
 
 import math
@@ -26,7 +26,15 @@ Selectivity = Literal["diagonal", "full", "static"]
 
 @dataclass(frozen=True)
 class Form(Registered, ABC):
-    """What every form has. D is a diagonal that follows the input, a full matrix that does, or static."""
+    """The base class of forms. A form is a frozen dataclass of settings; parameters are arguments of its methods.
+
+    Shapes: L events, width H, S rows of the state.
+
+    Args:
+        D: "diagonal" for an input-dependent diagonal D_k, "full" for an input-dependent matrix, "static" for a constant
+            diagonal.
+        bias: Whether there is a bias b.
+    """
 
     groups: ClassVar[Mapping[str, str]] = {
         **{name: "ssm" for name in ("B", "b")},
@@ -40,7 +48,7 @@ class Form(Registered, ABC):
             raise ValueError(f'{type(self).__name__}: D={self.D!r} is not one of "diagonal", "full", "static"')
 
     def init(self, width: int, rows: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """B, b, C, D and the maps that make them selective."""
+        """Initial parameters: B, b, C, D and the selective maps."""
         natural = 1 / math.sqrt(width)
         wanted: dict[str, Normal] = {
             "B": ((rows, width), natural),
@@ -56,23 +64,23 @@ class Form(Registered, ABC):
 
     @abstractmethod
     def selective_maps(self, width: int, rows: int) -> dict[str, Normal]:
-        """W_B and W_C, in whatever shape the form keeps them."""
+        """The shapes and the initial scales of the parameters of W_B and W_C, by name."""
 
     @abstractmethod
     def select_input(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L S"] | None:
-        """W_B[u_k] u_k, or None where B is static."""
+        """W_B[u_k] u_k, or None if B is static."""
 
     @abstractmethod
     def select_output(
         self, parameters: Parameters, x: Float[Array, "L S"], u: Float[Array, "L H"]
     ) -> Float[Array, "L H"] | None:
-        """W_C[u_k] x_k, or None where C is static."""
+        """W_C[u_k] x_k, or None if C is static."""
 
     @abstractmethod
     def selected_matrices(
         self, parameters: Parameters, u: Float[Array, "L H"]
     ) -> tuple[Float[Array, "L S H"] | None, Float[Array, "L H S"] | None]:
-        """W_B[u_k] and W_C[u_k] written out, None where static: to look at and to test, not to compute with."""
+        """W_B[u_k] and W_C[u_k] as matrices, None if static; for inspection and tests."""
 
     def drive(self, parameters: Parameters, u: Float[Array, "L H"]) -> Float[Array, "L S"]:
         """B_k u_k + b."""
@@ -99,7 +107,7 @@ class Form(Registered, ABC):
     def matrices(
         self, parameters: Parameters, u: Float[Array, "L H"]
     ) -> tuple[Float[Array, "L S H"], Float[Array, " S"], Float[Array, "L H S"], Float[Array, "L H H"]]:
-        """(B_k, b, C_k, D_k) written out over the sequence: to look at and to test, not to compute with."""
+        """The matrices (B_k, b, C_k, D_k) at every event; for inspection and tests."""
         W_B, W_C = self.selected_matrices(parameters, u)
         B = parameters["B"] + (0 if W_B is None else W_B)
         C = parameters["C"] + (0 if W_C is None else W_C)
@@ -117,7 +125,11 @@ class Form(Registered, ABC):
 
 @dataclass(frozen=True)
 class Selective(Form):
-    """A form whose B or C follow the input: `selective` says which, "BC", "B" or "C"."""
+    """Base class of forms with an input-dependent B or C.
+
+    Args:
+        selective: The input-dependent matrices: "BC", "B" or "C".
+    """
 
     selective: Literal["BC", "B", "C"] = field(default="BC", kw_only=True)
 
@@ -128,40 +140,43 @@ class Selective(Form):
 
     @abstractmethod
     def input_maps(self, width: int, rows: int) -> dict[str, Normal]:
-        """W_B."""
+        """The shapes and the initial scales of the parameters of W_B."""
 
     @abstractmethod
     def output_maps(self, width: int, rows: int) -> dict[str, Normal]:
-        """W_C."""
+        """The shapes and the initial scales of the parameters of W_C."""
 
     def selective_maps(self, width, rows):
-        """Of those that follow the input."""
+        """The parameters of the input-dependent matrices."""
         maps = self.input_maps(width, rows) if "B" in self.selective else {}
         return maps | self.output_maps(width, rows) if "C" in self.selective else maps
 
 
 @dataclass(frozen=True)
 class Full(Selective):
-    """The paper's form: W_B maps u_k to every entry of B_k, W_C to every entry of C_k."""
+    """The form of the paper: W_B maps u_k to every entry of B_k, and W_C to every entry of C_k.
+
+    Costs 2·H²·P multiplications per event.
+    """
 
     def input_maps(self, width, rows):
-        """W_B[p, i, j], where j is the entry of u_k that selects."""
+        """W_B[p, i, j], where j is the index of u_k that B_k depends on."""
         return {"W_B": ((rows, width, width), SELECTIVE_SCALE / width)}
 
     def output_maps(self, width, rows):
-        """W_C[h, p, j], likewise."""
+        """W_C[h, p, j], where j is the index of u_k that C_k depends on."""
         return {"W_C": ((width, rows, width), SELECTIVE_SCALE / math.sqrt(width * rows))}
 
     def select_input(self, parameters, u):
-        """A quadratic form in u_k."""
+        """Σ_ij W_B[p, i, j] u_i u_j, or None if B is static."""
         return quadratic(parameters["W_B"], u) if "B" in self.selective else None
 
     def select_output(self, parameters, x, u):
-        """A bilinear form in x_k and u_k."""
+        """Σ_pj W_C[h, p, j] x_p u_j, or None if C is static."""
         return bilinear(parameters["W_C"], x, u) if "C" in self.selective else None
 
     def selected_matrices(self, parameters, u):
-        """The contraction over j."""
+        """W_B and W_C contracted with u_k over j."""
         W_B = jnp.einsum("pij,lj->lpi", parameters["W_B"], u) if "B" in self.selective else None
         W_C = jnp.einsum("hpj,lj->lhp", parameters["W_C"], u) if "C" in self.selective else None
         return W_B, W_C
@@ -169,9 +184,12 @@ class Full(Selective):
 
 @dataclass(frozen=True)
 class Factored(Selective):
-    """W_B and W_C of limited rank R: cost R·(H + P) a step instead of H²·P.
+    """W_B and W_C of low rank R: R·(2H + P) multiplications per event and map instead of H²·P.
 
     W_B[u, u] = V3 ((V1 u) * (V2 u))           W_C[x, u] = U3 ((U1 x) * (U2 u))
+
+    Args:
+        rank: The rank R of both maps.
     """
 
     rank: int = 32
@@ -182,12 +200,12 @@ class Factored(Selective):
             raise ValueError(f"Factored: rank={self.rank} must be at least 1")
 
     def input_maps(self, width, rows):
-        """Three factors."""
+        """V1 (R × H), V2 (R × H) and V3 (rows × R)."""
         R, H = self.rank, 1 / math.sqrt(width)
         return {"V1": ((R, width), H), "V2": ((R, width), H), "V3": ((rows, R), SELECTIVE_SCALE / math.sqrt(R))}
 
     def output_maps(self, width, rows):
-        """Three factors."""
+        """U1 (R × rows), U2 (R × H) and U3 (H × R)."""
         R, H, P = self.rank, 1 / math.sqrt(width), 1 / math.sqrt(rows)
         return {"U1": ((R, rows), P), "U2": ((R, width), H), "U3": ((width, R), SELECTIVE_SCALE / math.sqrt(R))}
 
@@ -219,7 +237,7 @@ class Factored(Selective):
 
 @dataclass(frozen=True)
 class Static(Form):
-    """B, C and D the same at every step. With `Step` this is S5."""
+    """Constant B, C and D. With the transition `Step` this is S5."""
 
     D: Selectivity = field(default="static", kw_only=True)
 

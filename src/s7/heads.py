@@ -1,8 +1,8 @@
-"""Heads: from the last block's signal to the model's output.
+"""Heads: map the signal of the last block to the model's output.
 
-A head keeps a memory of what it has seen, takes in more, and can be read at any time; so the answer over a whole
-sequence and the answer of a stream so far are one computation. A head's instance holds its settings; its parameters
-are passed in.
+A head has a state, its memory, that is updated by each part of a signal and can be read at any time. The output of a
+call and the output of a stream are therefore the same computation. A head is a frozen dataclass of settings. Its
+parameters are arguments of its methods.
 """
 
 import math
@@ -23,7 +23,7 @@ from s7.standardization import check_units
 
 
 class Steps(NamedTuple):
-    """Outputs along a stream, and which of them are there."""
+    """The outputs of a chunk of a stream, and which of them are valid."""
 
     values: Float[Array, "M O"]
     mask: Bool[Array, " M"]
@@ -31,7 +31,13 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Head(Registered, ABC):
-    """What every head has: `outputs` numbers come out, in units of `scale` around `mean`, one for all or one each."""
+    """The base class of heads. The output is scale · (W z + c) + mean, where z is the head's feature of the sequence.
+
+    Args:
+        outputs: The number of outputs.
+        mean: The mean of the targets, one number for all outputs or one for each.
+        scale: The standard deviation of the targets, one number for all outputs or one for each.
+    """
 
     documents: ClassVar[int] = 1
     per_step: ClassVar[bool] = False
@@ -46,34 +52,34 @@ class Head(Registered, ABC):
 
     @abstractmethod
     def start(self, width: int, dtype: DTypeLike) -> Any:
-        """The memory before anything is seen."""
+        """The memory before the first event, for a signal of `width` features."""
 
     @abstractmethod
     def absorb(self, memory: Any, signal: Signal) -> Any:
-        """The memory after a signal."""
+        """The memory after the events of a signal."""
 
     @abstractmethod
     def feature(self, memory: Any) -> Float[Array, " H"]:
-        """What the answer is made from."""
+        """The vector z from which the output is computed, (H,)."""
 
     def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """A linear map to the outputs."""
+        """Initial parameters: a linear map from `width` features to the outputs."""
         W = draw({"W": ((self.outputs, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)
         return W | {"c": constant(0, self.outputs, dtype)}
 
     def decode(self, parameters: Parameters, features: Float[Array, "M H"]) -> Float[Array, "M O"]:
-        """W z + c, in the outputs' units."""
+        """scale · (W z + c) + mean for each row z of `features`."""
         z = linear(parameters["W"], features) + parameters["c"]
         return z * jnp.asarray(self.scale, z.dtype) + jnp.asarray(self.mean, z.dtype)
 
     def read(self, parameters: Parameters, memory: Any) -> Float[Array, " O"]:
-        """The answer so far."""
+        """The output for all events so far, (outputs,)."""
         return self.decode(parameters, self.feature(memory)[None])[0]
 
 
 @dataclass(frozen=True)
 class Mean(Head):
-    """The mean over all events."""
+    """One output per sequence, from the mean over all events."""
 
     def start(self, width, dtype):
         return Average.empty(width, dtype)
@@ -82,7 +88,7 @@ class Mean(Head):
         return memory.merge(Average.over(signal.values, self.weights(signal), signal.valid()))
 
     def weights(self, signal: Signal) -> Float[Array, " L"]:
-        """How much each event counts."""
+        """The weight of each event in the mean, (L,)."""
         return jnp.ones(signal.length, signal.values.dtype)
 
     def feature(self, memory):
@@ -91,7 +97,7 @@ class Mean(Head):
 
 @dataclass(frozen=True)
 class TimeMean(Mean):
-    """The mean over time: each event counts as much as the gap before it."""
+    """One output per sequence, from the mean over time: each event is weighted by the gap before it."""
 
     def weights(self, signal):
         return signal.gaps()
@@ -103,7 +109,7 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Last(Head):
-    """The last event's."""
+    """One output per sequence, from the last event."""
 
     def start(self, width, dtype):
         return _Seen(constant(0, width, dtype))
@@ -111,7 +117,7 @@ class Last(Head):
     def absorb(self, memory, signal):
         if signal.mask is None:
             return _Seen(signal.values[-1])
-        # The position of the last event. A reduction of a constant mask would be evaluated by the compiler, slowly.
+        # The position of the last event. The compiler would evaluate a reduction of a constant mask, which is slow.
         at = jnp.max(jnp.where(signal.mask, jnp.arange(signal.length), -1))
         return _Seen(jnp.where(at >= 0, signal.values[at], memory.last))
 
@@ -121,26 +127,26 @@ class Last(Head):
 
 @dataclass(frozen=True)
 class PerStep(Last):
-    """An answer at every event (every window, in a model that pools)."""
+    """One output per event, or per window of events in a model that pools."""
 
     per_step: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Retrieval(Mean):
-    """Whether two documents belong together: from both means, their product and their difference."""
+    """One output per pair of documents, from their means, the product of the means and their difference."""
 
     documents: ClassVar[int] = 2
     outputs: int = 2
 
     def init(self, width, *, key, dtype):
-        """A hidden layer of the model's width, then the outputs."""
+        """Initial parameters: a hidden layer of the model's width and a linear map to the outputs."""
         hidden, out = split(key, 2)
         W1 = draw({"W1": ((width, 4 * width), 1 / math.sqrt(4 * width))}, key=hidden, dtype=dtype)
         return super().init(width, key=out, dtype=dtype) | W1 | {"c1": constant(0, width, dtype)}
 
     def read(self, parameters, memory):
-        """The memory holds both documents."""
+        """The output for a pair; the memory holds both documents."""
         first, second = memory.mean
         features = jnp.concatenate([first, second, first * second, first - second])[None]
         hidden = jax.nn.gelu(linear(parameters["W1"], features) + parameters["c1"])

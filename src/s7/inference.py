@@ -41,9 +41,13 @@ def predict(model: Any, inputs: Any, dt: Any = None) -> Any:
         prediction for each step: an array (N, L, ...) for sequences of one length, else a list of N arrays.
 
     Example:
-        >>> trained = s7.train(model, (inputs, ["left", "right", "left"]), valid=0.2)
-        >>> s7.predict(trained.model, inputs)
-        array(['left', 'right', 'left'], dtype='<U5')
+        >>> import jax, numpy as np, s7
+        >>> inputs = [np.zeros((5, 3)), np.ones((8, 3))]  # two sequences of 3 features
+        >>> model = s7.S7Model(encoder=s7.LinearEncoder(3), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
+        >>> s7.predict(model, inputs).shape  # one row of outputs per sequence
+        (2, 2)
+        >>> set(s7.predict(model.with_classes(["left", "right"]), inputs).tolist()) <= {"left", "right"}
+        True
     """
     found = _run(model, _as_inputs(model, inputs, dt))
     labels = _labels(model)

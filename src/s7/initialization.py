@@ -1,8 +1,8 @@
-"""Initial values, without the wait.
+"""Fast initialization of parameters.
 
-Building a model should take no longer than a moment. Compiling a random generator anew for every shape would take
-seconds, so numbers are drawn in blocks of one size and cut to shape outside of compiled code; constants are made
-there too. Within a transformation (jax.vmap over keys, say) the same numbers come from traced operations.
+Compiling a random generator for every shape would take seconds. Random numbers are therefore drawn in blocks of one
+size and cut to shape outside of compiled code, and constants are created there too. Inside a transformation, such as
+jax.vmap over keys, traced operations give the same numbers.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,23 @@ _BLOCK = 4096
 
 
 def split(key: PRNGKeyArray, count: int) -> list[PRNGKeyArray]:
-    """As many independent keys. Unlike jax.random.split, compiled once for all counts."""
+    """Return `count` independent keys. Unlike jax.random.split, this compiles once for all counts."""
     return [jax.random.fold_in(key, n) for n in range(count)]
 
 
 def constant(value: float, size: int, dtype: DTypeLike) -> Float[Array, " N"]:
-    """A vector of one value."""
+    """A vector of `size` equal values."""
     return jnp.asarray(np.full(size, value), dtype)
 
 
 def draw(wanted: Mapping[str, Normal], *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-    """Normal values for each of the arrays that are wanted."""
+    """Draw normally distributed arrays.
+
+    Args:
+        wanted: The shape and the standard deviation of each array, by name.
+        key: A JAX random key.
+        dtype: The type of the arrays.
+    """
     total = sum(prod(shape) for shape, _ in wanted.values())
     blocks = range(-(-total // _BLOCK))
     if isinstance(key, Tracer):

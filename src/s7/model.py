@@ -1,8 +1,8 @@
-"""The model: an encoder, stages of blocks, a head; over a whole sequence or event by event.
+"""The model: an encoder, stages of blocks and a head, on a whole sequence or event by event.
 
-Both are one computation. A call runs the blocks over the sequence and flushes the windows left unfinished at its end;
-a stream runs them over chunks, carries the unfinished windows on, and flushes a copy of them whenever it is asked for
-its answer. So after any events, in whatever chunks, the stream's answer is the call's on those events.
+Both are the same computation. A call runs the blocks over the sequence and flushes the unfinished windows at its end. A
+stream runs them over chunks, carries the unfinished windows in its state, and flushes a copy of them for each output.
+The output of a stream is therefore the output of a call on all events so far, however they are divided into chunks.
 """
 
 import math
@@ -27,13 +27,13 @@ from s7.initialization import Parameters, split
 from s7.norm import Moments
 from s7.signal import Rows, Signal
 
-# Selective quantities are computed once per token, not per event, while the vocabulary is at most this many times
-# as long as the sequence: a batch shares the table, so it pays well before the sequence is as long.
+# Selective quantities are computed once per token instead of once per event if the vocabulary is at most this many
+# times as long as the sequence. A batch shares the table, so this is faster even for sequences shorter than it.
 TABLE_PER_EVENT = 4
 
 
 class ModelState(NamedTuple):
-    """What a stream carries from event to event."""
+    """The state of a stream: of each block, of the head, and whether the events have gaps."""
 
     blocks: tuple[BlockState, ...]
     memory: Any
@@ -41,9 +41,26 @@ class ModelState(NamedTuple):
 
 
 class S7Model(eqx.Module):
-    """A model built from `ModelConfig`, or from its fields as keywords; `depth=n` is short for one stage of n blocks.
+    """A sequence model: an encoder, stages of blocks and a head.
 
-    It acts on one sequence (on a pair, with the `Retrieval` head); `jax.vmap` batches.
+    A model acts on one sequence, or on a pair of sequences with the `Retrieval` head. Use `jax.vmap` for batches.
+
+    Args:
+        config: The configuration; or pass the fields of `ModelConfig` as keywords. `depth=n` stands for one stage of n
+            blocks.
+        key: A JAX random key for the initial parameters.
+
+    Example:
+        >>> import jax, numpy as np, s7
+        >>> model = s7.S7Model(
+        ...     encoder=s7.LinearEncoder(3), head=s7.Mean(outputs=2), width=8, state=4, depth=1, key=jax.random.key(0)
+        ... )
+        >>> model(np.zeros((20, 3)), np.ones(20)).shape
+        (2,)
+        >>> state = model.init_state()
+        >>> output, state = model.step(np.zeros(3), state, 1.0)
+        >>> output.shape
+        (2,)
     """
 
     encoder: Parameters
@@ -94,26 +111,30 @@ class S7Model(eqx.Module):
 
     @property
     def stride(self) -> int:
-        """Events per step of the last block."""
+        """The number of events per step of the last block."""
         return math.prod(block.stride for block in self.blocks)
 
     @property
     def out_width(self) -> int:
-        """The width that the head reads."""
+        """The number of features that the head reads."""
         return self.head["W"].shape[1]
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers training adjusts."""
+        """The number of trainable parameters."""
         moments = sum(q.size for q in jax.tree.leaves(self.moments))
         return sum(q.size for q in jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array))) - moments
 
     def with_time_unit(self, unit: float | None) -> "S7Model":
-        """The model with another unit of time, the same parameters and so other time constants in seconds."""
+        """The model with another unit of time and the same parameters: time constants scale with the unit.
+
+        Args:
+            unit: The divisor of all gaps; None to use gaps as given.
+        """
         return self._with_config(replace(self.config, time_unit=unit))
 
     def with_classes(self, labels: Iterable[str | bool | int]) -> "S7Model":
-        """Returns the model as a classifier with these labels, one for each output; they are stored in its file."""
+        """The model as a classifier with these labels, one per output. They are saved in the model file."""
         return self._with_config(replace(self.config, classes=tuple(labels)))
 
     def _with_config(self, config: ModelConfig) -> "S7Model":
@@ -132,10 +153,20 @@ class S7Model(eqx.Module):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "..."]:
-        """The output, (outputs,) or with the `PerStep` head (ceil(L / stride), outputs).
+        """Run the model on a sequence.
 
-        dt_k is the gap before event k; None is regular time. Only the first `length` events count, whatever stands
-        behind them. A `key` turns dropout on. The `Retrieval` head reads inputs, dt and length of two documents.
+        Args:
+            inputs: The events, (L, *event_shape of the encoder); (2, L, ...) with the `Retrieval` head.
+            dt: The gap before each event, (L,), or None for regular time; (2, L) with the `Retrieval` head.
+            length: The number of events; later positions are padding. None for L; (2,) with the `Retrieval` head.
+            key: A JAX random key that turns dropout on.
+
+        Returns:
+            The outputs, (outputs,), or (ceil(L / stride), outputs) with the `PerStep` head.
+
+        Raises:
+            ValueError: If a shape is wrong, an input or a gap is invalid or the sequence is empty. Inside `jax.jit`,
+                values are checked only within `s7.checked()`.
         """
         return self.training(inputs, dt, length, key=key, batch_axis=None)[0]
 
@@ -148,9 +179,14 @@ class S7Model(eqx.Module):
         key: PRNGKeyArray | None,
         batch_axis: str | None,
     ) -> tuple[Float[Array, "..."], tuple[Moments | None, ...]]:
-        """As a call, with batch statistics taken across `batch_axis`; also the norms' new running statistics.
+        """Run the model in training mode.
 
-        `batch_axis` is the axis name given to jax.vmap. Put the statistics back with `with_moments`.
+        Args:
+            inputs, dt, length, key: As in a call.
+            batch_axis: The axis name given to jax.vmap, over which batch norms compute their statistics.
+
+        Returns:
+            The outputs, and the new running statistics of the norms for `with_moments`.
         """
         head = self.config.head
 
@@ -179,11 +215,19 @@ class S7Model(eqx.Module):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "N O"]:
-        """The outputs of several sequences laid end to end, as if each were alone.
+        """Run the model on several sequences that are packed into one, as if each were alone.
 
-        `segments` numbers the sequence that each event belongs to, from 0, and is -1 on padding. In a model that
-        pools, each sequence starts at a multiple of `stride` (`s7.pack` does that). With the `PerStep` head
-        the outputs are those of all steps, in place.
+        Args:
+            inputs: The events of all sequences, (L, *event_shape of the encoder), as `s7.pack` returns them.
+            segments: The number of the sequence of each event, from 0; -1 on padding, (L,). In a model that pools, each
+                sequence must start at a multiple of `stride`.
+            sequences: The number of sequences N.
+            dt: The gap before each event, (L,), or None for regular time.
+            key: A JAX random key that turns dropout on.
+
+        Returns:
+            The output of each sequence, (N, outputs); with the `PerStep` head the outputs of all steps,
+            (ceil(L / stride), outputs).
         """
         head = self.config.head
         if head.documents > 1:
@@ -217,7 +261,16 @@ class S7Model(eqx.Module):
     def step(
         self, event: Shaped[ArrayLike, "..."], state: ModelState, dt: ArrayLike | None = None
     ) -> tuple[Float[Array, " O"], ModelState]:
-        """One event (one for each of two documents): the answer after it and the state."""
+        """Run the model on one event.
+
+        Args:
+            event: The event, in the encoder's `event_shape`; one for each document with the `Retrieval` head.
+            state: The state before the event.
+            dt: The gap before the event, or None for regular time.
+
+        Returns:
+            The output for all events so far, (outputs,), and the state after the event.
+        """
         head = self.config.head
         axis = 0 if head.documents == 1 else 1
         inputs = jnp.expand_dims(jnp.asarray(event), axis)
@@ -225,7 +278,7 @@ class S7Model(eqx.Module):
 
         def run(inputs, dt, length, state: ModelState):
             signal = self.encode(inputs, dt, length)._replace(rows=None)
-            # Whether the event reaches a block for good, or only as the window that the block below has begun.
+            # Whether the block's input is final, or that of an unfinished window of the block below.
             complete: Any = True
             states: list[Any] = []
             for block, before in zip(self.blocks, state.blocks, strict=True):
@@ -251,10 +304,16 @@ class S7Model(eqx.Module):
         dt: Float[ArrayLike, "..."] | None = None,
         length: Integer[ArrayLike, "..."] | int | None = None,
     ) -> tuple[Float[Array, " O"] | Steps, ModelState]:
-        """Many events at once: the answer after them and the state.
+        """Run the model on the next events of a stream.
 
-        With the `PerStep` head, the outputs of all windows that were completed, as `Steps`; `readout` gives the one
-        under way.
+        Args:
+            inputs, dt, length: The events, as in a call.
+            state: The state before them.
+
+        Returns:
+            The output for all events so far, (outputs,), and the state after the events. With the `PerStep` head, the
+            outputs are those of all windows completed in this chunk, as `Steps`; `readout` gives that of the unfinished
+            window.
         """
         if np.shape(inputs)[self.config.head.documents - 1] == 0:
             if not self.config.head.per_step:
@@ -273,7 +332,7 @@ class S7Model(eqx.Module):
         dt: Float[ArrayLike, "..."] | None = None,
         length: Integer[ArrayLike, "..."] | int | None = None,
     ) -> tuple[Signal, ModelState]:
-        """The last block's signal and the state after some events, without an answer: cheaper than `chunk`."""
+        """As `chunk`, but return the signal of the last block instead of an output, which is cheaper."""
 
         def run(inputs, dt, length, state: ModelState):
             signal = self.encode(inputs, dt, length)
@@ -289,15 +348,15 @@ class S7Model(eqx.Module):
         return jax.vmap(run)(*self._documents(inputs, dt, length), state)
 
     def readout(self, state: ModelState) -> Float[Array, " O"]:
-        """The answer so far: what a call on all events up to now gives (its last row, with `PerStep`)."""
+        """The output of a call on all events so far, (outputs,); with the `PerStep` head, its last row."""
         if self.stride == 1:
             return self.config.head.read(self.head, state.memory)
-        # Only the state knows whether the stream has gaps; a scan must be able to carry it, so it is an array.
+        # Whether the stream has gaps is an array of the state, so that a scan can carry it.
         timed = state.timed if self.config.head.documents == 1 else state.timed[0]
         return lax.cond(timed, partial(self._read_flushed, timed=True), partial(self._read_flushed, timed=False), state)
 
     def _answer(self, state: ModelState, signal: Signal) -> Float[Array, " O"]:
-        """As `readout`, where it is known whether the stream has gaps."""
+        """As `readout`, if it is known whether the stream has gaps."""
         return self._read_flushed(state, timed=signal.dt is not None)
 
     def _read_flushed(self, state: ModelState, *, timed: bool) -> Float[Array, " O"]:
@@ -306,7 +365,7 @@ class S7Model(eqx.Module):
         return head.read(self.head, flush(state) if head.documents == 1 else jax.vmap(flush)(state))
 
     def _flushed(self, state: ModelState, *, timed: bool) -> Any:
-        """The head's memory if the stream ended here: with what the windows under way hold so far."""
+        """The head's memory if the stream ended here, including the unfinished windows."""
         signal = None
         for block, before in zip(self.blocks, state.blocks, strict=True):
             if signal is None and before.pending is not None:
@@ -320,7 +379,7 @@ class S7Model(eqx.Module):
 
     @property
     def moments(self) -> tuple[Moments | None, ...]:
-        """The running statistics of each block's norm."""
+        """The running statistics of the norm of each block; None for norms without them."""
         return tuple(block.norm.moments for block in self.blocks)
 
     def with_moments(self, moments: tuple[Moments | None, ...]) -> "S7Model":
@@ -337,13 +396,13 @@ class S7Model(eqx.Module):
         return self.config.head.start(self.out_width, self._dtype)
 
     def _documents(self, inputs, dt, length) -> tuple[Any, Any, Any]:
-        """The arguments with the documents in front, to be mapped over."""
+        """The arguments with documents as the first axis, to be mapped over."""
         if np.shape(inputs)[0] != self.config.head.documents:
             raise ValueError(f"the Retrieval head reads 2 documents, inputs have shape {np.shape(inputs)}")
         return jnp.asarray(inputs), dt, None if length is None else jnp.asarray(length)
 
     def encode(self, inputs, dt, length, mask=None) -> Signal:
-        """What the first block reads."""
+        """Check and encode a sequence: the input signal of the first block. Arguments are those of a call."""
         encoder = self.config.encoder
         events = np.shape(inputs)[0]
         if events == 0:

@@ -1,7 +1,7 @@
-"""Normalisation of the values at each event.
+"""Normalization of the features of each event.
 
-A norm is prepared on a sequence and then applied, so that the one kind that needs statistics of many events, batch
-normalisation, fits the same mould as those that look at one event.
+A norm is first prepared on a sequence and then applied. Batch normalization, which needs the statistics of many events,
+thus has the same interface as norms that need one event.
 """
 
 from abc import abstractmethod
@@ -28,18 +28,27 @@ class Moments(NamedTuple):
 
 
 class Norm(eqx.Module):
-    """u -> the function that normalises it. `moments` are the running statistics, if there are any."""
+    """The base class of norms."""
 
     @property
     def moments(self) -> Moments | None:
-        """What training updates other than by gradients."""
+        """The running statistics, which training updates without gradients; None if the norm has none."""
         return None
 
     @abstractmethod
     def prepare(
         self, u: Float[Array, "L H"], mask: Bool[Array, " L"] | None, batch_axis: str | tuple[str, ...] | None
     ) -> tuple[Callable[[Array], Array], Moments | None]:
-        """The normaliser, and the running statistics after this sequence when `batch_axis` is given (training)."""
+        """Prepare the norm for a sequence.
+
+        Args:
+            u: The sequence, (L, H).
+            mask: False on padding, (L,).
+            batch_axis: In training, the axis name given to jax.vmap.
+
+        Returns:
+            The function that normalizes events, and in training the new running statistics.
+        """
 
 
 class LayerNorm(Norm):
@@ -52,12 +61,12 @@ class LayerNorm(Norm):
         self.scale, self.shift = constant(1, width, dtype), constant(0, width, dtype)
 
     def prepare(self, u, mask, batch_axis):
-        @jax.checkpoint  # cheap to make again, and on long sequences dear to keep
-        def normalise(u):
+        @jax.checkpoint  # cheap to recompute, and large on long sequences
+        def normalize(u):
             centred = u - u.mean(-1, keepdims=True)
             return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * self.scale + self.shift
 
-        return normalise, None
+        return normalize, None
 
 
 class RMSNorm(Norm):
@@ -75,8 +84,8 @@ class RMSNorm(Norm):
 class BatchNorm(Norm):
     """(u - mean) / std over all events of the batch that are not padding.
 
-    In training the statistics are those of the batch, taken across `batch_axis` (the name given to jax.vmap);
-    afterwards the running ones. `momentum` is the share of the old in each update.
+    Training uses the statistics of the batch, over `batch_axis` (the name given to jax.vmap). Otherwise the running
+    statistics are used. `momentum` is the weight of the old statistics in each update.
     """
 
     scale: Float[Array, " H"]
@@ -96,7 +105,7 @@ class BatchNorm(Norm):
     def prepare(self, u, mask, batch_axis):
         running = Moments(*map(lax.stop_gradient, self.running))
         if batch_axis is None:
-            return self._normaliser(running), None
+            return self._normalizer(running), None
         weights = jnp.ones(u.shape[0], u.dtype) if mask is None else mask.astype(u.dtype)
         count = jnp.maximum(lax.psum(weights.sum(), batch_axis), 1)
         mean = lax.psum(weights @ u, batch_axis) / count
@@ -106,15 +115,15 @@ class BatchNorm(Norm):
         updated = Moments(
             *(keep * old + (1 - keep) * lax.stop_gradient(new) for old, new in zip(running, batch, strict=True))
         )
-        return self._normaliser(batch), updated
+        return self._normalizer(batch), updated
 
-    def _normaliser(self, moments: Moments) -> Callable[[Array], Array]:
+    def _normalizer(self, moments: Moments) -> Callable[[Array], Array]:
         factor = lax.rsqrt(moments.variance + EPSILON) * self.scale
         return lambda u: (u - moments.mean) * factor + self.shift
 
 
 class NoNorm(Norm):
-    """u as it is."""
+    """No normalization."""
 
     def prepare(self, u, mask, batch_axis):
         return lambda u: u, None

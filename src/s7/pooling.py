@@ -1,8 +1,8 @@
-"""Event pooling: one output for every `stride` events, and averages that can be carried on.
+"""Event pooling: one output for every `stride` events, and averages that can be updated.
 
-The state of a pooling block runs over every event; what is above it sees the last event of each window. A window
-is never dropped: where the sequence ends inside one, that window is shorter; where a stream is merely cut into
-chunks inside one, `Pending` carries it on to the next chunk.
+The state of a pooling block is updated by every event; the next block receives one event per window. Windows are never
+dropped. If a sequence ends inside a window, that window is shorter. If a chunk of a stream ends inside a window,
+`Pending` carries the window to the next chunk.
 """
 
 from typing import Literal, NamedTuple
@@ -18,10 +18,10 @@ Pool = Literal["last", "mean", "time"]
 
 
 class Average(NamedTuple):
-    """A weighted mean that can be merged with another; where no weight has come yet, the plain mean.
+    """A weighted mean that can be merged with another one. If all weights are zero, it is the unweighted mean.
 
-    Weights are kept in floating point: a stream of days saturates them, and the mean then forgets slowly,
-    rather than overflow.
+    Weights are floating-point numbers. In a stream of days they saturate: the mean then slowly forgets old values, and
+    the weights do not overflow.
     """
 
     mean: Float[Array, "*batch H"]
@@ -30,7 +30,7 @@ class Average(NamedTuple):
 
     @classmethod
     def empty(cls, width: int, dtype) -> "Average":
-        """Of nothing."""
+        """An empty average."""
         return cls(jnp.zeros(width, dtype), jnp.zeros((), dtype), jnp.zeros((), dtype))
 
     @classmethod
@@ -40,7 +40,7 @@ class Average(NamedTuple):
         weights: Float[Array, "*batch N"],
         mask: Bool[Array, "*batch N"],
     ) -> "Average":
-        """Of the values where the mask holds, over the axis N."""
+        """The average over the axis N of the values where the mask is True."""
         ones = mask.astype(values.dtype)
         weights = jnp.where(mask, weights, 0)
         weight, number = weights.sum(-1), ones.sum(-1)
@@ -49,7 +49,7 @@ class Average(NamedTuple):
         return cls(jnp.einsum("...nh,...n->...h", values, used / total[..., None]), weight, number)
 
     def merge(self, other: "Average") -> "Average":
-        """Of all that went into either."""
+        """The average of the values of both."""
         weight, number = self.weight + other.weight, self.number + other.number
         share = jnp.where(
             weight > 0,
@@ -60,7 +60,7 @@ class Average(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The window that a chunk ended in: how many events it has, their average, their time, the last of them."""
+    """An unfinished window at the end of a chunk: the number of its events, their average, total gap and last value."""
 
     events: Int[Array, ""]
     average: Average
@@ -69,12 +69,12 @@ class Pending(NamedTuple):
 
     @classmethod
     def empty(cls, width: int, dtype) -> "Pending":
-        """Before the first event of a window."""
+        """A window without events."""
         zero = jnp.zeros((), jnp.int32)
         return cls(zero, Average.empty(width, dtype), jnp.zeros((), dtype), jnp.zeros(width, dtype))
 
     def push(self, value: Float[Array, " H"], gap: Float[Array, ""], pool: Pool) -> "Pending":
-        """The window with one more event."""
+        """The window after one more event."""
         average = self.average
         if pool != "last":
             weight = gap if pool == "time" else jnp.ones_like(gap)
@@ -82,20 +82,20 @@ class Pending(NamedTuple):
         return Pending(self.events + 1, average, self.dt + gap, value)
 
     def signal(self, pool: Pool, *, timed: bool) -> Signal:
-        """The window as one event of the block above, as if it ended here."""
+        """The window as one event for the next block, as if it ended here."""
         value = self.last if pool == "last" else self.average.mean
         return Signal(value[None], self.dt[None] if timed else None)
 
 
 class Windows(NamedTuple):
-    """A signal laid out in windows, with the events first in each window and padding after them.
+    """A signal divided into windows, in which padding follows the events.
 
     Attributes:
-        events: The values at each place, or the table that they are rows of.
-        last: The values at the last event of each window.
-        timing: Gaps, padding and starts of sequences, for each place.
-        signal: What the block above reads: one value (for the skip), gap, mask and start per window.
-        pending: The unfinished window, if the signal is a part of a stream.
+        events: The values at each position, or the table of which they are rows.
+        last: The value at the last event of each window.
+        timing: The gaps, padding and starts of sequences, for each position.
+        signal: The pooled signal: one value (for the skip connection), gap, mask and start per window.
+        pending: The unfinished window, if the signal is part of a stream.
     """
 
     events: Float[Array, "N H"] | Rows
@@ -106,10 +106,15 @@ class Windows(NamedTuple):
 
 
 def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, flush: bool) -> Windows:
-    """Cuts a signal into windows of `stride`, the first of them begun by `pending`.
+    """Divide a signal into windows of `stride` events.
 
-    With `flush` a window that is not full comes out too, as the last one of its sequence; without it, it becomes
-    the pending one of the result, and comes out masked.
+    Args:
+        signal: The signal of a sequence or of a chunk.
+        stride: The number of events per window.
+        pool: The skip connection: "mean", "time" or "last".
+        pending: The unfinished window of the previous chunk, which this signal continues.
+        flush: Whether the last window is complete even if it has fewer events. Otherwise it is masked and returned as
+            `pending`.
     """
     values, length = signal.values, signal.length
     if pending is None:
@@ -166,7 +171,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
 
 
 def _still_pending(pending: Pending, counts, full, average: Average | None, dt, last) -> Pending:
-    """The window after the last full one, if it has begun."""
+    """The window after the last full one; empty if it has no events."""
     at = jnp.minimum(full.sum(), counts.shape[0] - 1)
     count = jnp.where(full[at], 0, counts[at])
     average = pending.average if average is None else jax.tree.map(lambda q: q[at], average)

@@ -1,4 +1,4 @@
-"""What flows from block to block: values at events, with the time between them and what is padding."""
+"""Signals between blocks: the values at each event, the gaps between events, and the padding."""
 
 from typing import NamedTuple
 
@@ -7,17 +7,19 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 class Rows(NamedTuple):
-    """Values that are rows of a table: what depends on an event alone is computed once per row, then gathered."""
+    """Values that are rows of a table. Functions of a single event are computed once per row and then gathered."""
 
     table: Float[Array, "V H"]
     token: Int[Array, " L"]
 
 
 class Timing(NamedTuple):
-    """When events happen and where sequences start, as a layer reads it.
+    """Gaps, padding and starts of sequences, as a layer reads them.
 
-    `dt` are the gaps before events, None in regular time. `mask` is False on padding, None where there is none.
-    `reset` is True at the first event of each of several packed sequences, None for a single one.
+    Attributes:
+        dt: The gap before each event, or None for regular time.
+        mask: False on padding, or None if there is no padding.
+        reset: True at the first event of each packed sequence, or None for a single sequence.
     """
 
     dt: Float[Array, " L"] | None = None
@@ -29,9 +31,12 @@ REGULAR = Timing()
 
 
 class Signal(NamedTuple):
-    """A sequence of events. None for dt is regular time; for mask, all are events; for reset, one sequence.
+    """A sequence of events. Padding follows the events; in packed sequences, the events of each sequence.
 
-    Padding stands at the end, or, where several sequences are packed, at the end of each.
+    Attributes:
+        values: The values at each event.
+        dt, mask, reset: As in `Timing`.
+        rows: The table and the tokens of which `values` are the rows, if there is a table.
     """
 
     values: Float[Array, "L H"]
@@ -42,18 +47,18 @@ class Signal(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Places in the sequence, padding included."""
+        """The number of positions, including padding."""
         return self.values.shape[0]
 
     @property
     def timing(self) -> Timing:
-        """Gaps, padding and starts."""
+        """The gaps, padding and starts of sequences."""
         return Timing(self.dt, self.mask, self.reset)
 
     def valid(self) -> Bool[Array, " L"]:
-        """The mask, written out."""
+        """The mask, all True if there is no padding."""
         return jnp.ones(self.length, bool) if self.mask is None else self.mask
 
     def gaps(self) -> Float[Array, " L"]:
-        """The time gaps, one step each in regular time."""
+        """The gaps; 1 for each event in regular time."""
         return jnp.ones(self.length, self.values.dtype) if self.dt is None else self.dt

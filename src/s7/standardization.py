@@ -1,6 +1,6 @@
-"""Units of what goes into a model and comes out of it: a mean and a scale, one for all numbers or one for each.
+"""Standardization of inputs and targets by a mean and a scale, one for all features or one for each.
 
-They are settings, not parameters, so a saved model takes raw measurements and gives raw predictions.
+They are settings, not parameters. A saved model thus reads raw measurements and predicts raw values.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ _AT_A_TIME = 65_536
 
 
 def check_units(settings: Any, size: int) -> None:
-    """Raises an error unless `mean` and `scale` are single numbers or `size` of them, and no scale is zero."""
+    """Raise an error unless `mean` and `scale` are one or `size` finite numbers, and `scale` is positive."""
     for name in ("mean", "scale"):
         value = getattr(settings, name)
         if isinstance(value, tuple) and len(value) != size:
@@ -23,7 +23,7 @@ def check_units(settings: Any, size: int) -> None:
 
 
 def check_scale(settings: Any) -> None:
-    """Raises an error unless `scale` is positive."""
+    """Raise an error unless `scale` is positive."""
     if not (np.isfinite(settings.scale).all() and np.all(np.asarray(settings.scale) > 0)):
         raise ValueError(f"{type(settings).__name__}: scale={settings.scale} must be positive")
 
@@ -32,8 +32,9 @@ def mean_gap(dt: Float[np.ndarray, " E"], offsets: Integer[np.ndarray, " M"]) ->
     """The mean time between events, the natural unit of time of a data set.
 
     Args:
-        dt: The gaps before all events, of sequences laid end to end.
-        offsets: Where each sequence starts, and the end. The gap before a sequence's first event does not count.
+        dt: The gaps before all events of concatenated sequences.
+        offsets: The start of each sequence, followed by the end of the last. The gap before the first event of a
+            sequence is not used.
 
     Returns:
         The mean, or 1 if there are no gaps or all of them are 0.
@@ -51,7 +52,7 @@ def events_of(inputs: Any) -> Shaped[np.ndarray, "E I"]:
         inputs: An array (N, L, features), a list of N arrays (L_n, features), a pandas frame with one numeric column
             per feature and one row per event, a list of frames, or `s7.Samples`.
     """
-    if hasattr(inputs, "offsets"):  # Samples, which are laid end to end already
+    if hasattr(inputs, "offsets"):  # Samples, which are concatenated already
         return inputs.inputs
     if hasattr(inputs, "select_dtypes"):
         return _of_frame(inputs)
@@ -81,12 +82,12 @@ def _of_frame(frame: Any) -> np.ndarray:
 
 
 def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each number; what does not vary is left at scale 1."""
+    """The mean and the standard deviation of each feature; 1 instead of the standard deviation if it is constant."""
     rows = values.reshape(-1, values.shape[-1])
     if not len(rows):
         raise ValueError("there are no events to take a mean of")
     mean = rows.mean(0, dtype=np.float64)
-    # About a point near the mean, so that nothing cancels; part by part, so that no copy of all is made.
+    # Subtracting the mean first avoids cancellation; working in parts avoids a copy of all values.
     parts = (rows[start : start + _AT_A_TIME] - mean for start in range(0, len(rows), _AT_A_TIME))
     spread = np.sqrt(sum((part**2).sum(0) for part in parts) / len(rows))
     return tuple(mean.tolist()), tuple(np.where(spread > 0, spread, 1).tolist())

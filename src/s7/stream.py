@@ -48,10 +48,13 @@ class Stream:
         RuntimeError: s7 was installed without its native kernels.
 
     Example:
+        >>> import jax, numpy as np, s7
+        >>> model = s7.S7Model(encoder=s7.TokenEncoder(9), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
         >>> stream = s7.Stream(model)
-        >>> stream.push(tokens[:1000], gaps[:1000])
-        >>> stream.push(tokens[1000], gaps[1000])
-        >>> stream.answer()
+        >>> stream.push(np.array([3, 1, 4]), np.array([0.0, 0.5, 0.5]))
+        >>> stream.push(1, 0.25)
+        >>> stream.events, stream.answer().shape
+        (4, (2,))
     """
 
     def __init__(self, model: S7Model):

@@ -33,7 +33,7 @@ def vocabulary(sensor: Sensor) -> int:
 
 
 def tokenize(x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 128)) -> Integer[np.ndarray, "..."]:
-    """Tokens of events.
+    """Compute the tokens of events.
 
     Args:
         x: Columns, 0 to width - 1.
@@ -43,6 +43,11 @@ def tokenize(x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 12
 
     Returns:
         Integers from 0 to `2 * width * height - 1`, in the shape of `x`.
+
+    Example:
+        >>> import s7
+        >>> s7.tokenize([0, 1], [0, 2], [-1, 1], sensor=(2, 3))
+        array([ 0, 11], dtype=int32)
     """
     s_x, s_y = _check_sensor(sensor)
     columns = _integers(x, "x", s_x, f"a sensor {s_x} wide")
@@ -57,7 +62,20 @@ def tokenize(x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 12
 def detokenize(
     tokens: ArrayLike, sensor: Sensor = (128, 128)
 ) -> tuple[Integer[np.ndarray, "..."], Integer[np.ndarray, "..."], Integer[np.ndarray, "..."]]:
-    """(x, y, p) of tokens, with p in {-1, 1}: the inverse of `tokenize`."""
+    """Compute the pixels and polarities of tokens: the inverse of `tokenize`.
+
+    Args:
+        tokens: Integers from 0 to `2 * width * height - 1`.
+        sensor: (width, height) in pixels.
+
+    Returns:
+        (x, y, p) in the shape of `tokens`, with p -1 for darker and 1 for brighter.
+
+    Example:
+        >>> import s7
+        >>> s7.detokenize([0, 11], sensor=(2, 3))
+        (array([0, 1]), array([0, 2]), array([-1,  1]))
+    """
     _, s_y = _check_sensor(sensor)
     tokens = _integers(tokens, "tokens", vocabulary(sensor), f"a sensor of {sensor[0]}×{sensor[1]}")
     columns, rows, brighter = from_token(tokens, s_y)

@@ -1,11 +1,11 @@
-"""Transitions: how a_k, the factor on the state, is made from the input u_k and the time gap dt_k.
+"""Transitions: the factor a_k on the state, as a function of the input u_k and the time gap dt_k.
 
-Each transition has a raw parameter that may follow the input,
+Each transition has a raw parameter that may depend on the input,
 
-    w_k = w + W_w u_k                                     (the paper's Λ_k, which it leaves undefined)
+    w_k = w + W_w u_k                                     (the paper's Λ_k, which it does not define)
 
-and discretizes it into the factor a_k and the gain g_k on the input, either in regular time (dt None: every
-step counts as one) or in asynchronous time (dt_k is the gap before event k).
+and discretizes it into the factor a_k and the gain g_k on the input. In regular time dt is None and every step counts
+as one. In asynchronous time dt_k is the gap before event k.
 """
 
 import math
@@ -25,13 +25,19 @@ from s7.registry import Registered
 
 Gain = Literal["rate", "variance"] | None
 
-# Selective maps start below their natural scale: the layer begins near its static self.
+# Selective maps are initialized below their natural scale, so that a new layer is close to a static one.
 SELECTIVE_SCALE = 0.4
 
 
 @dataclass(frozen=True)
 class Transition(Registered, ABC):
-    """What every transition has. The instance holds settings only; parameters are passed in."""
+    """The base class of transitions, a frozen dataclass of settings; parameters are arguments of its methods.
+
+    Shapes: L events, width H, P states.
+
+    Args:
+        selective: Whether the raw parameter w_k depends on the input.
+    """
 
     groups: ClassVar[Mapping[str, str]] = {"w": "ssm", "omega": "ssm", "decay": "ssm", "W_w": "selective"}
     complex_state: ClassVar[bool] = False
@@ -39,16 +45,22 @@ class Transition(Registered, ABC):
 
     @abstractmethod
     def spectrum(self, block: int, key: PRNGKeyArray) -> dict[str, np.ndarray | Array]:
-        """Initial parameters of one block of states, `w` among them."""
+        """Initial parameters of one block of `block` states, by name. One of them is `w`."""
 
     @abstractmethod
     def discretize(
         self, parameters: Parameters, w: Float[Array, "*L P"], dt: Float[Array, "*L"] | None
     ) -> tuple[Inexact[Array, "*L P"], Inexact[Array, "*L P"]]:
-        """(a_k, g_k) from the raw parameter w_k."""
+        """Compute the factor a_k on the state and the gain g_k on the input.
+
+        Args:
+            parameters: The parameters, as `init` returns them.
+            w: The raw parameter w_k, (L, P).
+            dt: The gaps, (L,), or None in regular time.
+        """
 
     def init(self, width: int, state: int, blocks: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
-        """Parameters of `state` states in `blocks` blocks, each block with the same spectrum."""
+        """Initial parameters of `state` states in `blocks` blocks, each with the same spectrum."""
         if state % blocks:
             raise ValueError(f"blocks={blocks} does not divide state={state}")
         spectrum_key, map_key = split(key, 2)
@@ -74,12 +86,17 @@ class Stable(Transition):
         regular time       a_k = 1 - r_k                            (equation 4), in [1 - 1/b, 1)
         asynchronous       a_k = exp((-r_k + iω) dt_k)              (equation 12 with f(w) = -1/(a w² + b))
 
-    The first is the forward Euler step of the second. ω = 0 unless `oscillate`; frequencies are static, and
-    since an Euler step of an oscillation can leave the unit disc, regular time then means dt = 1.
+    The first is the forward Euler step of the second. An Euler step of an oscillation can leave the unit disc, so with
+    `oscillate` regular time uses the second formula with dt = 1.
 
-    The gain is "rate": g_k = r_k. For real states that is 1 - a_k in regular time, a unit response to a constant
-    input, and in asynchronous time an impulse response of unit area; "variance": g_k = sqrt(1 - |a|²) over one unit
-    of time; or None: g_k = 1, as printed. `tau` bounds the initial time constants, in steps or in units of dt.
+    Args:
+        a, b: Constants of the rate; a > 0 and b ≥ 0.5.
+        oscillate: Whether states are complex with learned frequencies ω, which do not depend on the input. Otherwise
+            ω = 0.
+        gain: "rate" for g_k = r_k, which gives real states a unit response to a constant input in regular time and an
+            impulse response of unit area in asynchronous time; "variance" for g_k = sqrt(1 - |a|²) over one unit of
+            time; None for g_k = 1, as in the paper.
+        tau: The range of the initial time constants, in steps or in units of dt.
     """
 
     a: float = 1.0
@@ -102,7 +119,7 @@ class Stable(Transition):
         return self.oscillate
 
     def spectrum(self, block, key):
-        """τ = a w² + b on the ladder; the fastest oscillation makes a quarter turn in the shortest τ."""
+        """w from the time constants τ = a w² + b; the fastest oscillation makes a quarter turn in the shortest τ."""
         parameters = {"w": np.sqrt((time_ladder(block, *self.tau) - self.b) / self.a)}
         if self.oscillate:
             frequencies = hippo_frequencies(block)
@@ -114,7 +131,7 @@ class Stable(Transition):
         return 1 / (self.a * w * w + self.b)
 
     def discretize(self, parameters, w, dt):
-        """Equation 4 or 12."""
+        """Equation 4 in regular time, equation 12 in asynchronous time."""
         r = self.rate(w)
         if self.oscillate:
             dt = jnp.ones((), w.dtype) if dt is None else dt
@@ -131,9 +148,9 @@ class Stable(Transition):
 
 @dataclass(frozen=True)
 class Plain(Transition):
-    """No reparameterization: the ablation. a_k = w_k, or exp((w_k - 1) dt_k) in asynchronous time.
+    """The ablation without reparameterization: a_k = w_k, or exp((w_k - 1) dt_k) in asynchronous time.
 
-    Nothing keeps |a_k| below 1.
+    |a_k| is not bounded. `gain` and `tau` are those of `Stable`.
     """
 
     gain: Gain = "rate"
@@ -144,7 +161,7 @@ class Plain(Transition):
         _check_tau(self, least=0.5)
 
     def spectrum(self, block, key):
-        """a = 1 - 1/τ on the ladder."""
+        """w = 1 - 1/τ for each time constant τ."""
         return {"w": 1 - 1 / time_ladder(block, *self.tau)}
 
     def discretize(self, parameters, w, dt):
@@ -160,13 +177,16 @@ class Plain(Transition):
 
 @dataclass(frozen=True)
 class Step(Transition):
-    """A static complex spectrum with a step size that may follow the input: S5, EventSSM, Mamba.
+    """A static complex spectrum Λ with a step size that may depend on the input: S5, EventSSM, Mamba.
 
         Δ_k = softplus(w_k)        a_k = exp(Λ Δ_k dt_k)        g_k = (exp(Λ Δ_k) - 1) / Λ
 
-    Λ starts at the HiPPO-N spectrum and Δ log-uniform between `dt_min` and `dt_max`. dt None means dt = 1. With `held`
-    the input is held over the gap, g_k = (exp(Λ Δ_k dt_k) - 1) / Λ: `selective=False, held=True` is S5, which sees
-    samples of a signal; `selective=False` is EventSSM, where an event enters whole after any gap.
+    Λ is initialized to the HiPPO-N spectrum. In regular time dt = 1. S5 is `selective=False, held=True`: its inputs are
+    samples of a signal. EventSSM is `selective=False`: its inputs are events, whose gain does not depend on the gap.
+
+    Args:
+        dt_min, dt_max: The range of the initial Δ, which is log-uniform.
+        held: Whether the input is held over the gap: g_k = (exp(Λ Δ_k dt_k) - 1) / Λ.
     """
 
     complex_state: ClassVar[bool] = True
@@ -179,7 +199,7 @@ class Step(Transition):
             raise ValueError(f"Step: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
 
     def spectrum(self, block, key):
-        """Λ = -1/2 + iω, and softplus⁻¹ of the step sizes."""
+        """Λ = -1/2 + iω, and w = softplus⁻¹ of the step sizes."""
         low, high = math.log(self.dt_min), math.log(self.dt_max)
         sizes = jnp.exp(jax.random.uniform(key, (block,), minval=low, maxval=high))
         return {
@@ -189,8 +209,8 @@ class Step(Transition):
         }
 
     def discretize(self, parameters, w, dt):
-        """Zero-order hold for the input, over one unit of time or over the gap."""
-        # The floor keeps the spectrum off zero, where the gain's formula would divide by it.
+        """Zero-order hold of the input over one unit of time, or over the gap if `held`."""
+        # The floor keeps Λ away from zero, by which the gain divides.
         decay = jnp.maximum(jnp.exp(parameters["decay"]), 1e-4)
         size = jax.nn.softplus(w)
         spectrum = jax.lax.complex(-decay, parameters["omega"])
@@ -201,9 +221,11 @@ class Step(Transition):
 
 @dataclass(frozen=True)
 class Ring(Transition):
-    """LRU: states on a ring in the unit disc, a_k = exp((-exp(w_k) + iω) dt_k), g_k = sqrt(1 - |a|²).
+    """The transition of LRU: a_k = exp((-exp(w_k) + iω) dt_k) and g_k = sqrt(1 - |a|²) over one unit of time.
 
-    The modulus starts between `radius`, uniform in area, and the phase uniform up to `phase`.
+    Args:
+        radius: The range of the initial modulus |a|, which is uniform in area.
+        phase: The largest initial phase ω; phases are uniform from 0.
     """
 
     complex_state: ClassVar[bool] = True
@@ -217,7 +239,7 @@ class Ring(Transition):
             raise ValueError(f"Ring: radius={self.radius} must be two numbers between 0 and 1 in order")
 
     def spectrum(self, block, key):
-        """Moduli and phases of LRU's initialisation."""
+        """The initial moduli and phases of LRU."""
         low, high = self.radius
         modulus_key, phase_key = split(key, 2)
         modulus = jnp.sqrt(jax.random.uniform(modulus_key, (block,), minval=low**2, maxval=high**2))
@@ -225,7 +247,7 @@ class Ring(Transition):
         return {"w": jnp.log(-jnp.log(modulus)), "omega": phase}
 
     def discretize(self, parameters, w, dt):
-        """dt None means dt = 1. The gain is that of one unit of time: an event enters whole after any gap."""
+        """In regular time dt = 1. The gain does not depend on the gap."""
         rate = jnp.exp(w)
         a = _rotation(rate, parameters["omega"], jnp.ones((), w.dtype) if dt is None else dt)
         return a, safe_sqrt(-jnp.expm1(-2 * rate))
@@ -259,13 +281,13 @@ def _rotation(rate: Array, omega: Array, dt: Array) -> Array:
 
 
 def safe_sqrt(q: Array) -> Array:
-    """The root of q, zero with gradient zero where q is not positive (where a gradient would be infinite)."""
+    """The square root of q; zero with gradient zero where q ≤ 0, where the gradient would be infinite."""
     positive = q > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, q, 1)), 0)
 
 
 def time_ladder(count: int, shortest: float, longest: float) -> np.ndarray:
-    """Time constants log-spaced over a range; a ladder of one rung stands in its middle."""
+    """Logarithmically spaced time constants; for `count` 1, the geometric mean of the range."""
     if count == 1:
         return np.array([math.sqrt(shortest * longest)])
     return np.geomspace(shortest, longest, count)

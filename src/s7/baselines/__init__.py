@@ -1,4 +1,4 @@
-"""Baselines: the architectures that S7 is compared with, by the name that `--model` takes.
+"""Baselines: the architectures that `--model` accepts, by name.
 
 A baseline is one file, in this package or in a user's own: an `Architecture` and, unless it consists of S7's own parts,
 the `LayerKind` that replaces the S7 layer in each block.
@@ -13,7 +13,7 @@ _FAMILIES = ("s7", "state-space", "cells", "transformer")
 
 
 def architectures() -> dict[str, type[Architecture]]:
-    """The architectures by name, family by family, with those of users' modules last."""
+    """The architectures by name, sorted by family; those of users' modules are last."""
     load_plugins()
 
     def order(item: tuple[str, type[Architecture]]) -> tuple[bool, int, str]:
@@ -25,7 +25,12 @@ def architectures() -> dict[str, type[Architecture]]:
 
 
 def find_architecture(name: str) -> type[Architecture]:
-    """The architecture with that name, built in or from a user's module that is imported or listed in S7_PLUGINS."""
+    """Find an architecture.
+
+    Args:
+        name: Its name as in `s7 models`, or "module:Class" for a class in a module that is imported or listed in
+            S7_PLUGINS.
+    """
     return Architecture.registry.find(name)
 
 

@@ -24,7 +24,10 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Augmentation(Registered, ABC):
-    """Training samples, varied at random. Its fields tell a run that goes on that it is the same."""
+    """The base class of augmentations, which change training samples at random.
+
+    A subclass is a frozen dataclass. A run resumes only with equal fields.
+    """
 
     @abstractmethod
     def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:

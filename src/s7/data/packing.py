@@ -8,7 +8,14 @@ from jaxtyping import Float, Int, Shaped
 
 
 class Packed(NamedTuple):
-    """Packed sequences. `segments` is the index of the sequence at each place, or -1 for padding."""
+    """Packed sequences, the result of `pack`.
+
+    Attributes:
+        inputs: The events of all sequences.
+        segments: The number of the sequence at each position; -1 on padding.
+        dt: The gap before each event, or None for regular time.
+        sequences: The number of sequences.
+    """
 
     inputs: Shaped[np.ndarray, "L ..."]
     segments: Int[np.ndarray, " L"]
@@ -23,13 +30,18 @@ def pack(
     stride: int = 1,
     length: int | None = None,
 ) -> Packed:
-    """Packs sequences one after another.
+    """Pack sequences into one, for `S7Model.packed`.
 
     Args:
         inputs: N arrays (L_n, ...).
         dt: N arrays of gaps (L_n,), or None for regular time.
         stride: The stride of the model. Each sequence starts at a multiple of it.
-        length: The length to pad to; by default no longer than needed.
+        length: The length to pad to; by default the smallest possible.
+
+    Example:
+        >>> import numpy as np, s7
+        >>> s7.pack([np.array([5, 6, 7]), np.array([8])], stride=2).segments
+        array([ 0,  0,  0, -1,  1, -1], dtype=int32)
     """
     if not inputs:
         raise ValueError("pack: there are no sequences")

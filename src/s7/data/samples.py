@@ -50,7 +50,7 @@ class Samples:
         name: str = "data",
         documents: int = 1,
     ) -> "Samples":
-        """Builds samples from arrays (N, L, ...) or from lists of N arrays or data frames (L_n, ...).
+        """Build samples from arrays (N, L, ...) or from lists of N arrays or data frames (L_n, ...).
 
         Args:
             inputs: N sequences of events.
@@ -64,6 +64,12 @@ class Samples:
         Raises:
             ValueError: A sequence is empty, a value is not finite, a gap is negative, or `dt` holds times instead of
                 gaps. The message names the sequence and the event.
+
+        Example:
+            >>> import numpy as np, s7
+            >>> samples = s7.Samples.of([np.zeros((5, 2)), np.ones((3, 2))], targets=[0, 1])
+            >>> len(samples), samples.lengths.tolist(), samples.event_shape
+            (2, [5, 3], (2,))
         """
         inputs = _sequences(inputs, name)
         sizes = np.array([len(sequence) for sequence in inputs])
@@ -111,7 +117,7 @@ class Samples:
         per_step: bool | None = None,
         name: str = "data",
     ) -> "Samples":
-        """Builds samples from a pandas frame with one row per event.
+        """Build samples from a pandas frame with one row per event.
 
         Args:
             frame: The events. Rows of one sequence need not be adjacent.
@@ -138,7 +144,7 @@ class Samples:
         return np.diff(self.offsets).reshape(len(self), self.documents).max(1)
 
     def spans(self, chosen: Int[np.ndarray, " M"]) -> tuple[Int[np.ndarray, " M *D"], Int[np.ndarray, " M *D"]]:
-        """Returns where the chosen samples start and how long they are; for pairs, of each document."""
+        """The starts and the lengths of the chosen samples; for pairs, of each document."""
         sequences = chosen if self.documents == 1 else chosen[:, None] * self.documents + np.arange(self.documents)
         return self.offsets[sequences], self.offsets[sequences + 1] - self.offsets[sequences]
 
@@ -153,7 +159,7 @@ class Samples:
         return self.inputs.shape[1:]
 
     def take(self, chosen: Sequence[int] | Int[np.ndarray, " M"], name: str | None = None) -> "Samples":
-        """Returns the chosen samples, in that order."""
+        """The samples with these indices, in this order."""
         chosen = np.asarray(chosen, int)
         starts, sizes = (q.ravel() for q in self.spans(chosen))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -170,7 +176,7 @@ class Samples:
         )
 
     def check(self) -> None:
-        """Raises an error that names the first value that a model cannot be trained on."""
+        """Raise an error that names the position of the first invalid value."""
         if self.inputs.dtype.kind not in "iufb":
             raise TypeError(f"{self.name}: inputs hold {self.inputs.dtype}, expected numbers")
         for what, array in (("inputs", self.inputs), ("targets", self.targets), ("dt", self.dt)):
@@ -183,14 +189,14 @@ class Samples:
             raise ValueError(f"{self.name}: no event counts")
 
     def require_labels(self, classes: int) -> None:
-        """Raises an error unless every target is a whole number from 0 to `classes` - 1."""
+        """Raise an error unless every target is a whole number from 0 to `classes` - 1."""
         if self.targets.dtype.kind not in "iu":
             raise ValueError(f"{self.name}: labels must be whole numbers, not {self.targets.dtype}")
         bad = (self.targets < 0) | (self.targets >= classes)
         self.refuse(bad, "label", self.targets, f"outside of 0 to {classes - 1}")
 
     def digest(self) -> str:
-        """Returns the SHA-256 of all arrays."""
+        """The SHA-256 of all arrays."""
         digest = hashlib.sha256()
         for array in (self.inputs, self.targets, self.offsets, self.dt, self.counts):
             if array is not None:
@@ -199,7 +205,7 @@ class Samples:
         return digest.hexdigest()
 
     def refuse(self, bad: Bool[np.ndarray, "..."], what: str, array: np.ndarray, why: str, hint: str = "") -> None:
-        """Raises an error that names the position of the first bad value of `array`, if there is one."""
+        """Raise an error that names the position of the first bad value of `array`, if there is one."""
         if not bad.any():
             return
         at = np.argwhere(bad)[0]
@@ -233,7 +239,7 @@ def _listed(targets: Any) -> Any:
     if isinstance(targets, np.ndarray):
         return targets
     targets = list(targets)
-    # NumPy would turn what stands among strings into strings, missing values too.
+    # NumPy would convert all values of a mixed list to strings, including missing values.
     return np.array(targets, object) if any(isinstance(target, str) for target in targets) else targets
 
 

@@ -1,4 +1,4 @@
-"""Benchmark tasks by name. A task is a file in this package; a user's own is named by its module and class."""
+"""Benchmark tasks by name. A task is a file in this package, or a user's class with the name "module:Class"."""
 
 from s7.registry import import_user_module, load_modules, unknown
 from s7.tasks.task import Problem, Task
@@ -11,7 +11,7 @@ TASKS: dict[str, type[Task]] = {
 
 
 def find_task(name: str) -> type[Task]:
-    """The task of that name.
+    """Find a task.
 
     Args:
         name: The name of a built-in task, the `name` of a task that is already imported, or "module:Class" for a class
@@ -24,7 +24,7 @@ def find_task(name: str) -> type[Task]:
     try:
         return Task.registry.find(name)
     except ValueError:
-        raise ValueError(f"{unknown('task', name, TASKS)} (a task of your own is module:Class)") from None
+        raise ValueError(f"{unknown('task', name, TASKS)} (your own tasks are named module:Class)") from None
 
 
 def _user_task(module_name: str, class_name: str) -> type[Task]:

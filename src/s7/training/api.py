@@ -101,7 +101,13 @@ def train(
         Interrupted: Ctrl-C or SIGTERM, if `out` is given; the run can be resumed.
 
     Example:
-        trained = s7.train(model, (x, y), valid=0.1, epochs=20, learning_rate=3e-3, early_stopping=5)
+        >>> import jax, numpy as np, s7
+        >>> x = np.random.default_rng(0).normal(size=(32, 10, 1))
+        >>> y = np.where(x.sum((1, 2)) > 0, "up", "down")
+        >>> model = s7.S7Model(encoder=s7.LinearEncoder.of(x), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
+        >>> trained = s7.train(model, (x, y), valid=0.25, epochs=2, learning_rate=1e-2, progress=False)
+        >>> trained.model.config.classes
+        ('down', 'up')
     """
     schedule = settings.pop("learning_rate") if callable(settings.get("learning_rate")) else None
     config = _config(settings, optimizer, schedule)

@@ -1,4 +1,4 @@
-"""Evaluation: every target counts once, whatever batch it is in."""
+"""Evaluation: every target has the same weight, regardless of its batch."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from s7.training.steps import Steps, TrainState, outputs
 def measure(
     steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: Objective
 ) -> dict[str, float]:
-    """Loss and metrics of the model in this state."""
+    """Compute the loss and the metrics of the model in this state."""
     sums: dict[str, float] = {}
     count = 0.0
     for batch in batching.batches(samples, batching.in_order(samples)):
@@ -29,7 +29,14 @@ def measure(
 
 
 def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batching) -> dict[str, float]:
-    """Loss and metrics of a model."""
+    """Compute the loss and the metrics of a model.
+
+    Args:
+        model: An S7Model, or any Equinox module that `s7.train` accepts.
+        samples: The sequences and their targets.
+        objective: The loss and the metrics.
+        batching: How sequences are divided into batches.
+    """
     objective.check(samples)
     return measure(Steps(flatten(model)[0], objective), state_of(model), samples, batching, objective)
 
