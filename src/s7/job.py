@@ -1,4 +1,4 @@
-"""Jobs: a model trained on a task with a preset, a protocol and a seed. Commands train jobs."""
+"""Jobs: the training of one model on one task, with a preset, a protocol and a seed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,13 +28,18 @@ _FROM_DATA = ("encoder", "head")
 
 @dataclass(frozen=True)
 class Job:
-    """A run on a task, as the commands make it.
+    """The training of one model on one task, as `s7 train` runs it.
 
-    Attributes:
-        settings: the tables "data", "model" and "train", which override the preset.
-        test: whether the test data are evaluated; off while settings are being chosen.
-        variant: a name for these settings in reports.
-        minutes: train for about this long, in place of `train.epochs`.
+    Args:
+        task: The name of a task, or module:Class.
+        model: The name of an architecture.
+        preset: "ours" or "paper".
+        protocol: One of the task's protocols.
+        seed: The random seed of parameters, batches and dropout.
+        settings: The tables "data", "model" and "train", which override the preset.
+        test: Whether to evaluate the test data. Use False while choosing settings.
+        variant: A name for these settings in reports.
+        minutes: Train for about this long instead of for `train.epochs`.
     """
 
     task: str
@@ -59,7 +64,7 @@ class Job:
 
     @property
     def tables(self) -> Table:
-        """The preset's tables, what the model's architecture stands for over them, and the settings over all."""
+        """All settings by section: those of the preset, overridden by the architecture's and then by `settings`."""
         architecture = find_architecture(self.model)
         below = merge(self._preset(), {"model": architecture.settings})
         for name in (architecture.family, self.model):
@@ -67,7 +72,7 @@ class Job:
         return {name: {} for name in SECTIONS} | _over(below, self.settings)
 
     def _preset(self) -> Table:
-        """One's own task brings its own settings."""
+        """The settings of the preset; a user's task has its own settings instead."""
         return preset(self.task, self.preset) if self.task in TASKS else find_task(self.task).settings
 
     def data(self) -> Task:
@@ -79,7 +84,7 @@ class Job:
         return build(TrainConfig, self.tables["train"], "train")
 
     def model_config(self, problem: Problem) -> ModelConfig:
-        """What is trained. `model.encoder` and `model.head` change what the task gives; `depth` is one stage."""
+        """The configuration of the model. `model.encoder` and `model.head` change those of the task."""
         table = dict(self.tables["model"])
         given = {name: _changed(getattr(problem, name), table.pop(name, {}), name) for name in _FROM_DATA}
         config = _model_config(table | problem.model, given)
@@ -89,7 +94,7 @@ class Job:
         return config
 
     def check(self) -> None:
-        """Raise ValueError for a setting that is not valid, before any data are read."""
+        """Raise ValueError if a setting is invalid. No data are read."""
         for section in SECTIONS:
             self._resolved(section)
         if self.minutes is not None and self.training().steps is not None:
@@ -104,7 +109,7 @@ class Job:
         return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
 
     def config(self, problem: Problem) -> Table:
-        """What config.toml holds: every setting, asked for or not. What the data say of encoder and head is not set."""
+        """The content of config.toml: every setting, including defaults. Encoder and head follow from the data."""
         model = _without_kind(table_of(self.model_config(problem)))
         asked = self.tables["model"]
         model = {"kind": self.model} | {
@@ -130,7 +135,7 @@ class Job:
     def of(cls, config: Table) -> "Job":
         """The job that a config.toml describes."""
         if "task" not in config:
-            raise ValueError("this run was made by s7.train on arrays, not on a task; s7.load reads its model")
+            raise ValueError("this run was trained on arrays with s7.train, not on a task; use s7.load for its model")
         settings = {name: dict(config.get(name, {})) for name in SECTIONS}
         model = settings["model"].pop("kind", "s7")
         if "train" not in config:  # interrupted before its settings were resolved
@@ -151,13 +156,13 @@ class Job:
         return None
 
     def _resolved(self, section: str) -> Table:
-        """A section with all its settings; what the data say of encoder and head is left out."""
+        """All settings of a section, without the encoder and the head unless they are set."""
         if section == "data":
             return table_of(self.data())
         if section == "train":
             return table_of(self.training())
         table = self.tables["model"]
-        # Any encoder and head will do, until the data say which.
+        # The encoder and the head follow from the data; these are placeholders.
         asked = {name: table[name] for name in _FROM_DATA if name in table}
         rest = {name: value for name, value in table.items() if name not in _FROM_DATA}
         resolved = table_of(_model_config(rest, {"encoder": LinearEncoder(1), "head": Mean(1)}))
@@ -173,15 +178,15 @@ class Job:
         callbacks: Sequence[Callback] = (),
         say: Callable[[str], None] = print,
     ) -> Trained:
-        """Train in a folder, from the start or from the run's last checkpoint.
+        """Train in a folder, from the start or from the last checkpoint.
 
         Args:
-            out: the run's folder.
-            data: where to look for the task's data.
-            resume: continue the run in the folder, if there is one.
-            minutes: train for about this long; by default as the settings say.
-            callbacks: such as a display.
-            say: receives messages for people.
+            out: The run folder.
+            data: The folders to search for the task's data.
+            resume: Whether to continue the run in the folder, if there is one.
+            minutes: Train for about this long; by default the job's `minutes`.
+            callbacks: Callbacks, such as a progress bar.
+            say: Called with messages for the user.
         """
         job = self if minutes is None else replace(self, minutes=minutes)
         missing = job.data().missing(data)
@@ -225,7 +230,7 @@ class Job:
         )
 
     def _gaps(self, problem: Problem) -> str:
-        """What becomes of the time between events."""
+        """Whether the model uses the gaps between events: "used", "not used", or "none" if the data have no gaps."""
         if problem.train.dt is None:
             return "none"
         return "used" if self.model_config(problem).reads_gaps else "not used"
@@ -241,7 +246,7 @@ def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
 
 
 def _over(below: Table, above: Table) -> Table:
-    """The tables, those above over those below. Depth and stages are two ways to say one thing."""
+    """Merge tables; those above take precedence. `depth` and `stages` replace each other."""
     if {"depth", "stages"} & set(above.get("model", {})):
         kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
         below = below | {"model": kept}
@@ -249,7 +254,7 @@ def _over(below: Table, above: Table) -> Table:
 
 
 def _changed(settings: Any, table: Any, where: str) -> Any:
-    """Settings with some of them changed, or of another kind."""
+    """An encoder or a head with changed settings, or of another class."""
     kind = {"encoder": Encoder, "head": Head}[where]
     return convert(merge({where: table_of(settings)}, {where: table})[where], kind, f"model.{where}")
 

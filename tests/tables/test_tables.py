@@ -397,7 +397,7 @@ def test_where_results_are_looked_for(tmp_path, capsys, cache, monkeypatch):
     ("words", "said"),
     [
         (["walker"], "s7 tables: no table 'walker'; did you mean 'walker2d'?\n"),
-        (["--runs", "nowhere"], "s7 tables: nowhere: no such folder; results are looked for in folders of runs\n"),
+        (["--runs", "nowhere"], "s7 tables: nowhere: no such folder; expected a folder with runs\n"),
         (["--markdown", "--json"], "s7 tables: --markdown and --json cannot be combined\n"),
         (["--out", "."], "s7 tables: --out .: is a folder; give a file, such as tables.md\n"),
     ],

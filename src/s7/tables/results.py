@@ -35,7 +35,7 @@ class TestedRun:
     def settings(self) -> tuple[str, ...]:
         """The settings that differ from the preset, without those of the variant.
 
-        `train.steps` is listed without its value: a run of so many minutes has as many steps as the machine made.
+        `train.steps` is listed without its value, because the steps of a run with a time limit depend on the machine.
         """
         changes = sorted(self.result.set)
         if self.variant not in (UNNAMED, AS_SET):
@@ -59,15 +59,15 @@ class TestedRun:
 
     @property
     def kind(self) -> tuple:
-        """What runs have in common that differ only in their seed and number of steps."""
+        """The key that is equal for runs that differ only in their seed and number of steps."""
         result = self.result
-        # With the data and the size of the model, as a file or a preset may have changed between two runs.
+        # Includes the data and the size of the model, because a file or a preset may change between two runs.
         size, data = result.parameters or 0, result.data_sha256.get("test", "")
         return result.task, result.model, self.preset, result.protocol, self.variant, self.settings, size, data
 
 
 def variant_of(changes: Sequence[str]) -> str:
-    """The paper's ablation that changes of settings amount to; "" if it is none."""
+    """The ablation of the paper that these changes of settings correspond to; "" if there is none."""
     transition = from_assignments(changes).get("model", {}).get("transition", {})
     if isinstance(transition, str):
         transition = {"kind": transition}
@@ -82,7 +82,7 @@ def read(folders: Iterable[Path]) -> list[TestedRun]:
     found = []
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"{folder}: no such folder; results are looked for in folders of runs")
+            raise ValueError(f"{folder}: no such folder; expected a folder with runs")
         found += [TestedRun(source, result) for source, result in _results(folder) if _is_tested(result)]
     return found
 
@@ -120,7 +120,7 @@ class Group:
 
     @property
     def first(self) -> TestedRun:
-        """One of them, for what they have in common."""
+        """The first run, which represents the group."""
         return self.runs[0]
 
     def values(self, metric: str) -> list[float]:
@@ -129,7 +129,7 @@ class Group:
 
     @property
     def rank(self) -> tuple:
-        """Lower for groups that represent a model better: the task's own data, the preset's model, more runs."""
+        """The sort key: groups with the task's own data, the preset's model and more runs come first."""
         sections = [change.partition(".")[0] for change in self.first.settings]
         changed = "data" in sections, "model" in sections
         newest = max(run.version for run in self.runs)
@@ -142,7 +142,7 @@ def groups(runs: Iterable[TestedRun]) -> list[Group]:
     for _, same in groupby(sorted(runs, key=lambda run: run.kind), key=lambda run: run.kind):
         alike: list[TestedRun] = []
         for run in sorted(same, key=lambda run: run.steps):
-            # The steps made in one time vary with the load of the machine; twice as many are of another time.
+            # The number of steps in a given time varies with the load; more than twice as many is another time limit.
             if alike and run.steps > 2 * alike[-1].steps:
                 found.append(_one_per_seed(alike))
                 alike = []
