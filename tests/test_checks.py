@@ -164,7 +164,7 @@ def test_data_laid_end_to_end_name_the_sequence():
 def test_a_poisoned_stream_is_never_saved(tmp_path):
     _, state = eqx.filter_jit(MODEL.chunk)(BAD, MODEL.init_state())
     with pytest.raises(ValueError, match=r"not written, blocks\.0\.x\[0\] is nan"):
-        s7.save_state(state, MODEL, tmp_path / "state.safetensors")
+        s7.save_state(MODEL, state, tmp_path / "state.safetensors")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -137,12 +137,27 @@ def test_a_model_comes_back_to_the_bit(changes, tmp_path):
 def test_a_stream_goes_on_in_another_process(tmp_path):
     model = build(transition=s7.Stable(oscillate=True))
     _, state = eqx.filter_jit(model.chunk)(np.ones((5, 2)), model.init_state(), np.ones(5))
-    path = s7.save_state(state, model, tmp_path / "state.safetensors")
+    path = s7.save_state(model, state, tmp_path / "state.safetensors")
     assert_same(s7.load_state(model, path), state)
     with pytest.raises(ValueError, match="belongs to a model with another configuration"):
         s7.load_state(build(width=6), path)
     with pytest.raises(ValueError, match="holds a state, not a model"):
         s7.load(path)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_the_former_order_of_arguments_is_refused(tmp_path):
+    model = build()
+    with pytest.raises(TypeError, match=r"save_state\(model, state, path\): model is a ModelState"):
+        s7.save_state(model.init_state(), model, tmp_path / "state.safetensors")
+
+
+def test_a_model_with_another_time_unit_and_classes_is_described_by_its_configuration(tmp_path):
+    model = build().with_time_unit(2.0)
+    model = model.with_classes([str(n) for n in range(model.config.head.outputs)])
+    path = s7.save(model, tmp_path / "m.safetensors")
+    assert storage.read_arrays(path, "model")[1]["kind"] == "ModelConfig"
+    assert_same(s7.load(path), model)
 
 
 def test_a_truncated_file_is_refused(tmp_path):
@@ -290,7 +305,7 @@ def in_main():
     [
         (lambda: build(head=local_head()), "not written, Local is defined in a function; move it into a module"),
         (in_main, "not written, Scripted is defined in the script or notebook itself; move it into a module"),
-        (lambda: build(head=Tagged(2)), "not written, blocks.0.config.head.tag is a frozenset, which cannot be saved"),
+        (lambda: build(head=Tagged(2)), "not written, config.head.tag is a frozenset, which cannot be saved"),
         (lambda: Net(lambda x: x), "not written, activation is a lambda .only public functions of jax"),
         (lambda: Net(shadowing_mean), "not written, activation is the function tests.test_files.shadowing_mean"),
     ],

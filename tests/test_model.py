@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import s7
+from s7.block import BlockConfig
 from s7.data import pack
 from s7.layer import Drive
 
@@ -346,17 +347,28 @@ def test_a_stream_stays_near_double_precision_for_200_000_steps():
     ("change", "message"),
     [
         ({"widht": 3}, "no setting 'widht'; did you mean 'width'"),
-        ({"norm": "group"}, "norm='group' is not one of layer, rms, batch, none"),
+        ({"norm": "group"}, "norm='group' is not one of 'layer', 'rms', 'batch', 'none'"),
         ({"norm_place": "inside"}, "norm_place='inside' is not one of"),
         ({"dropout": 1.0}, "dropout=1.0 must be at least 0 and below 1"),
         ({"stages": ()}, "stages is empty"),
         ({"depth": 2, "stages": POOLED}, "depth or stages, not both"),
+        ({"dept": 2}, r"S7Model.dept: no setting 'dept'; did you mean 'depth'"),
+        ({"depth": "2"}, r"depth='2' is not a whole number"),
+        ({"width": 2.5}, r"S7Model.width=2.5 is not a whole number"),
         ({"dtype": "float16"}, "dtype='float16' is not one of"),
     ],
 )
 def test_wrong_settings_are_named(change, message, key):
     with pytest.raises(ValueError, match=message):
         s7.S7Model(encoder=s7.LinearEncoder(2), head=s7.Mean(3), key=key, **change)
+
+
+def test_blocks_hold_the_settings_of_blocks_and_no_others(key):
+    model = s7.S7Model(encoder=s7.LinearEncoder(2), head=s7.Mean(3), depth=np.int64(2), norm="rms", key=key)
+    assert len(model.blocks) == model.config.depth == 2
+    for block in model.blocks:
+        assert type(block.config) is BlockConfig
+        assert block.config == BlockConfig(norm="rms")
 
 
 @pytest.mark.usefixtures("as_users_see_it")

@@ -8,7 +8,7 @@ import pytest
 
 import s7
 from s7.baselines import architectures
-from s7.config import ModelConfig
+from s7.config import build_config
 from s7.job import Job
 from s7.presets import NAMES, preset
 from s7.settings import build
@@ -51,11 +51,9 @@ def test_a_preset_can_be_built(task, name):
     if task in TASKS:
         Job(task, preset=name).check()
     table = preset(task, name)
-    model = dict(table["model"])
-    if "depth" in model:
-        model["stages"] = [{"depth": model.pop("depth")}]
+    model = table["model"]
     from_data = {"encoder": s7.LinearEncoder(1), "head": s7.Mean(1)}
-    config = build(ModelConfig, model, "model", {name: q for name, q in from_data.items() if name not in model})
+    config = build_config(model, "model", {name: q for name, q in from_data.items() if name not in model})
     assert config.state % config.blocks == 0
     build(TrainConfig, table["train"], "train")
 
@@ -72,7 +70,7 @@ def test_peers_have_the_units_of_the_papers_tables():
         for model, width in models.items():
             table = Job(task, model=model).tables["model"]
             assert table["width"] == width
-            assert table["depth"] == 1
+            assert table["stages"] == [{"depth": 1}]
 
 
 def test_a_task_of_ones_own_gets_the_mean_gap_of_its_training_data():

@@ -1,6 +1,7 @@
 """The configuration of a model: frozen settings that are saved in the model file."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -8,7 +9,7 @@ from s7.block import BlockConfig
 from s7.encoders import Encoder
 from s7.heads import Head
 from s7.pooling import Pool
-from s7.settings import unknown
+from s7.settings import Table, build, unknown_setting
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Stage:
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(BlockConfig):
     """The settings of a model, in addition to those of its blocks (`BlockConfig`).
+
+    Settings of blocks are fields here, so that keywords, TOML and files are flat. Blocks hold only `config.block`.
 
     Args:
         encoder: Maps inputs to vectors.
@@ -76,7 +79,6 @@ class ModelConfig(BlockConfig):
             raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
         if self.gaps not in ("read", "ignored"):
             raise ValueError(f'gaps={self.gaps!r} is not one of "read", "ignored"')
-
         if self.time_unit is not None and not 0 < self.time_unit < math.inf:
             raise ValueError(f"time_unit={self.time_unit} must be positive and finite")
         if self.classes and len(self.classes) != self.head.outputs:
@@ -88,23 +90,44 @@ class ModelConfig(BlockConfig):
             raise ValueError(f"classes={self.classes} names a class twice")
 
     @property
+    def block(self) -> BlockConfig:
+        """The settings of each block."""
+        return BlockConfig(**{field.name: getattr(self, field.name) for field in fields(BlockConfig)})
+
+    @property
+    def depth(self) -> int:
+        """The number of blocks."""
+        return sum(stage.depth for stage in self.stages)
+
+    @property
     def reads_gaps(self) -> bool:
         """Whether the model uses the time gaps between events."""
         return self.gaps == "read" and (self.layer is None or self.layer.reads_gaps)
 
 
-def config_from(settings: dict[str, Any]) -> ModelConfig:
-    """Build a configuration from keyword arguments; `depth=n` stands for one stage of n blocks."""
-    if "depth" in settings:
-        if "stages" in settings:
-            raise ValueError("give S7Model depth or stages, not both")
-        settings = {**settings, "stages": (Stage(depth=settings["depth"]),)}
-        del settings["depth"]
-    known = [field.name for field in fields(ModelConfig)]
+def build_config(settings: Mapping[str, Any], where: str, given: Mapping[str, Any] | None = None) -> ModelConfig:
+    """Build a configuration from settings, which may include `depth`.
+
+    Args:
+        settings: Values of the fields of `ModelConfig`, or tables for them.
+        where: The name of the settings, which starts error messages.
+        given: Values that the settings may not contain.
+
+    Raises:
+        ValueError: If a name is unknown or a value does not fit, naming the setting.
+    """
+    known = [*(field.name for field in fields(ModelConfig) if field.name not in (given or {})), "depth"]
     for name in settings:
         if name not in known:
-            raise ValueError(f"S7Model has {unknown('setting', name, [*known, 'depth'])}")
-    for name in ("encoder", "head"):
-        if name not in settings:
-            raise ValueError(f"S7Model needs {name}=, for instance s7.LinearEncoder(6) and s7.Mean(outputs=5)")
-    return ModelConfig(**settings)
+            raise ValueError(f"{where}.{name}: {unknown_setting(name, known)}")
+    return build(ModelConfig, with_stages(settings, where), where, given)
+
+
+def with_stages(settings: Mapping[str, Any], where: str) -> Table:
+    """Settings in which `depth=n`, short for one stage of n blocks, is replaced by `stages`."""
+    table = dict(settings)
+    if "depth" in table:
+        if "stages" in table:
+            raise ValueError(f"{where}: give depth or stages, not both")
+        table["stages"] = [{"depth": table.pop("depth")}]
+    return table

@@ -84,17 +84,19 @@ def load(path: str | os.PathLike) -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def save_state(state: ModelState, model: S7Model, path: str | os.PathLike) -> Path:
+def save_state(model: S7Model, state: ModelState, path: str | os.PathLike) -> Path:
     """Write the state of a stream, so that another process can continue it.
 
     Args:
-        state: The state, from `model.init_state`, `model.step` or `model.chunk`.
         model: The model of the state. Its configuration is stored with the state.
+        state: The state, from `model.init_state`, `model.step` or `model.chunk`.
         path: A .safetensors file.
 
     Returns:
         The path of the file.
     """
+    if not isinstance(model, S7Model):
+        raise TypeError(f"save_state(model, state, path): model is a {type(model).__name__}, not an S7Model")
     path = Path(path)
     write_arrays(path, "state", named_arrays(state), to_json(model.config))
     return path
@@ -195,9 +197,8 @@ def _with_step_bounds(data: Any) -> Any:
 def _check_sizes(config: ModelConfig, arrays: Arrays) -> None:
     """Refuse sizes that the arrays in the file do not bear out, before anything of that size is made."""
     blocks = len({name.split(".")[1] for name in arrays if name.startswith("blocks.")})
-    depth = sum(stage.depth for stage in config.stages)
-    if depth != blocks:
-        raise ValueError(f"the configuration has {depth} blocks, but the arrays are of {blocks}")
+    if config.depth != blocks:
+        raise ValueError(f"the configuration has {config.depth} blocks, but the arrays are of {blocks}")
     largest = max((max(array.shape, default=1) for array in arrays.values()), default=0)
     widths = [config.width, *(stage.width for stage in config.stages if stage.width is not None)]
     for name, size in [("width", max(widths)), ("state", config.state if config.layer is None else 1)]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from s7.baselines import find_architecture
-from s7.config import ModelConfig
+from s7.config import ModelConfig, build_config, with_stages
 from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
 from s7.heads import Head, Mean
@@ -62,14 +63,18 @@ class Job:
                 raise ValueError(f"{name}: {unknown('section', name, SECTIONS)}")
         self._preset()
 
-    @property
+    @cached_property
     def tables(self) -> Table:
         """All settings by section: those of the preset, overridden by the architecture's and then by `settings`."""
         architecture = find_architecture(self.model)
-        below = merge(self._preset(), {"model": architecture.settings})
-        for name in (architecture.family, self.model):
-            below = _over(below, otherwise(self.task, name))
-        return {name: {} for name in SECTIONS} | _over(below, self.settings)
+        layers = [
+            self._preset(),
+            {"model": architecture.settings},
+            otherwise(self.task, architecture.family),
+            otherwise(self.task, self.model),
+            self.settings,
+        ]
+        return reduce(_over, layers, {name: {} for name in SECTIONS})
 
     def _preset(self) -> Table:
         """The settings of the preset; a user's task has its own settings instead."""
@@ -87,40 +92,32 @@ class Job:
         """The configuration of the model. `model.encoder` and `model.head` change those of the task."""
         table = dict(self.tables["model"])
         given = {name: _changed(getattr(problem, name), table.pop(name, {}), name) for name in _FROM_DATA}
-        config = _model_config(table | problem.model, given)
+        config = build_config(table | with_stages(problem.model, "model"), "model", given)
         gaps = problem.train.dt
         if config.time_unit is None and gaps is not None:
             config = replace(config, time_unit=mean_gap(gaps, problem.train.offsets))
         return config
 
     def check(self) -> None:
-        """Raise ValueError if a setting is invalid. No data are read."""
-        for section in SECTIONS:
-            self._resolved(section)
+        """Check all settings, before any data are read.
+
+        Raises:
+            ValueError: If a setting is not valid.
+        """
+        self._sections()
         if self.minutes is not None and self.training().steps is not None:
             raise ValueError(f"minutes={self.minutes:g} and train.steps={self.training().steps}: omit one of them")
 
     def problem(self, folder: DataFolder, say: Callable[[str], None]) -> Problem:
-        """The task's data."""
+        """Load the task's data."""
         return self.data().load(folder, self.protocol, say)
 
-    def new_model(self, problem: Problem) -> S7Model:
-        """The model with its initial parameters."""
-        return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
-
     def config(self, problem: Problem) -> Table:
-        """The content of config.toml: every setting, including defaults. Encoder and head follow from the data."""
-        model = _without_kind(table_of(self.model_config(problem)))
-        asked = self.tables["model"]
-        model = {"kind": self.model} | {
-            name: asked.get(name) if name in _FROM_DATA else value
-            for name, value in model.items()
-            if name not in _FROM_DATA or name in asked
-        }
+        """The contents of config.toml: every setting, also those left at their defaults."""
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
         head |= {"test": self.test, "variant": self.variant}
-        sections = {"data": table_of(self.data()), "train": table_of(self.training())}
-        return head | {"model": model} | {name: _without_kind(table) for name, table in sections.items()}
+        sections = self._sections(self.model_config(problem))
+        return head | sections | {"model": {"kind": self.model} | sections["model"]}
 
     def changes(self, problem: Problem) -> list[str]:
         """The settings that differ from the preset and the architecture, as assignments such as "model.width=32"."""
@@ -147,26 +144,28 @@ class Job:
 
     def difference(self, settings: Table) -> str | None:
         """The first of these settings that the job does not have, as `key=value`; None if it has them all."""
-        other = replace(self, settings=_over(self.settings, settings))
+        mine, theirs = self._sections(), replace(self, settings=_over(self.settings, settings))._sections()
         for section in SECTIONS:
-            mine, theirs = self._resolved(section), other._resolved(section)
-            for name, value in theirs.items():
-                if mine.get(name) != value:
-                    return to_assignments({section: {name: mine.get(name)}})[0]
+            for name, value in theirs[section].items():
+                if mine[section].get(name) != value:
+                    return to_assignments({section: {name: mine[section].get(name)}})[0]
         return None
 
-    def _resolved(self, section: str) -> Table:
-        """All settings of a section, without the encoder and the head unless they are set."""
-        if section == "data":
-            return table_of(self.data())
-        if section == "train":
-            return table_of(self.training())
-        table = self.tables["model"]
-        # The encoder and the head follow from the data; these are placeholders.
-        asked = {name: table[name] for name in _FROM_DATA if name in table}
-        rest = {name: value for name, value in table.items() if name not in _FROM_DATA}
-        resolved = table_of(_model_config(rest, {"encoder": LinearEncoder(1), "head": Mean(1)}))
-        return {name: value for name, value in resolved.items() if name not in _FROM_DATA} | asked
+    def _sections(self, config: ModelConfig | None = None) -> Table:
+        """Every setting of the three sections. Of encoder and head, which follow from the data, only what was set.
+
+        Args:
+            config: The model's configuration; None: as far as it is known without the data.
+        """
+        asked = {name: value for name, value in self.tables["model"].items() if name in _FROM_DATA}
+        if config is None:
+            rest = {name: value for name, value in self.tables["model"].items() if name not in _FROM_DATA}
+            config = build_config(rest, "model", {"encoder": LinearEncoder(1), "head": Mean(1)})
+        tables = {"data": _table(self.data()), "model": _table(config), "train": _table(self.training())}
+        for name in _FROM_DATA:
+            del tables["model"][name]
+        tables["model"] |= asked
+        return tables
 
     def run(
         self,
@@ -200,8 +199,7 @@ class Job:
             return job._run(problem).fit_in(folder, resume=resume, callbacks=callbacks, say=say)
 
     def _run(self, problem: Problem) -> Run:
-        kind = find_task(self.task)
-        changes = self.changes(problem)
+        kind, changes = find_task(self.task), self.changes(problem)
         about = {
             "task": self.task,
             "title": kind.title,
@@ -216,9 +214,8 @@ class Job:
             "columns": list(problem.columns),
         }
         test = problem.test if self.test else None
-        prepared = prepare(
-            self.new_model(problem), problem.train, problem.valid, test, objective=problem.objective, seed=self.seed
-        )
+        model = S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+        prepared = prepare(model, problem.train, problem.valid, test, objective=problem.objective, seed=self.seed)
         return Run(
             *prepared,
             self.training(),
@@ -236,21 +233,9 @@ class Job:
         return "used" if self.model_config(problem).reads_gaps else "not used"
 
 
-def _model_config(table: Table, given: dict[str, Any]) -> ModelConfig:
-    if "depth" in table:
-        if "stages" in table:
-            raise ValueError("model: give depth or stages, not both")
-        others = {name: value for name, value in table.items() if name != "depth"}
-        table = others | {"stages": [{"depth": table["depth"]}]}
-    return build(ModelConfig, table, "model", given)
-
-
 def _over(below: Table, above: Table) -> Table:
-    """Merge tables; those above take precedence. `depth` and `stages` replace each other."""
-    if {"depth", "stages"} & set(above.get("model", {})):
-        kept = {name: value for name, value in below.get("model", {}).items() if name not in ("depth", "stages")}
-        below = below | {"model": kept}
-    return merge(below, above)
+    """Merge tables; those above take precedence."""
+    return merge(below, above | {"model": with_stages(above.get("model", {}), "model")})
 
 
 def _changed(settings: Any, table: Any, where: str) -> Any:
@@ -259,5 +244,5 @@ def _changed(settings: Any, table: Any, where: str) -> Any:
     return convert(merge({where: table_of(settings)}, {where: table})[where], kind, f"model.{where}")
 
 
-def _without_kind(table: Table) -> Table:
-    return {name: value for name, value in table.items() if name != "kind"}
+def _table(settings: Any) -> Table:
+    return {name: value for name, value in table_of(settings).items() if name != "kind"}

@@ -19,6 +19,8 @@ from s7.sequence_layer import SequenceLayer, reverse_gaps
 from s7.signal import REGULAR, Rows
 from s7.transitions import Stable, Transition
 
+_UNCHANGED: Any = object()
+
 
 class Drive(NamedTuple):
     """What an event brings, whatever the state and the gap before it: w_k, and B_k u_k + b in real rows."""
@@ -63,14 +65,14 @@ class S7Layer(SequenceLayer):
         form: Form | None = None,
         blocks: int = 1,
         dt: float | None = None,
-        gain: Any = "as the transition says",
+        gain: Any = _UNCHANGED,
         dtype: DTypeLike = jnp.float32,
     ):
         for name, size in (("width", width), ("state", state), ("blocks", blocks)):
             if size < 1:
                 raise ValueError(f"S7Layer: {name}={size} must be at least 1")
         transition = Stable() if transition is None else transition
-        if gain != "as the transition says":
+        if gain is not _UNCHANGED:
             if not hasattr(transition, "gain"):
                 name = type(transition).__name__
                 raise ValueError(f"S7Layer: {name} has an input gain of its own; gain= is for Stable and Plain")

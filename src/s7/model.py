@@ -21,7 +21,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shap
 
 from s7 import checks
 from s7.block import Block, BlockState
-from s7.config import ModelConfig, config_from
+from s7.config import ModelConfig, build_config
 from s7.heads import Steps
 from s7.initialization import Parameters, split
 from s7.norm import Moments
@@ -76,34 +76,24 @@ class S7Model(eqx.Module):
 
     def __init__(self, config: ModelConfig | None = None, *, key: PRNGKeyArray, **settings: Any):
         if config is None:
-            config = config_from(settings)
+            for name in ("encoder", "head"):
+                if name not in settings:
+                    raise ValueError(f"S7Model needs {name}=, for instance s7.LinearEncoder(6) and s7.Mean(outputs=5)")
+            config = build_config(settings, "S7Model")
         elif settings:
             raise ValueError(f"S7Model takes a config or settings, not both: {', '.join(settings)}")
         dtype = jnp.dtype(config.dtype)
         if jnp.zeros((), dtype).dtype != dtype:
             raise ValueError('dtype="float64" needs jax.config.update("jax_enable_x64", True) first')
-        encoder_key, head_key, *keys = split(key, 2 + sum(stage.depth for stage in config.stages))
+        encoder_key, head_key, *keys = split(key, 2 + config.depth)
         blocks: list[Block] = []
-        width = config.width
+        width, kind = config.width, config.block
         for stage in config.stages:
             for place in range(stage.depth):
-                first = place == 0
-                out = (stage.width or width) if first else width
-                stride = stage.stride if first else 1
-                block_key = keys[len(blocks)]
-                blocks.append(
-                    Block(
-                        width,
-                        config.state,
-                        config,
-                        out=out,
-                        stride=stride,
-                        pool=stage.pool,
-                        key=block_key,
-                        dtype=dtype,
-                    )
-                )
-                width = out
+                out, stride = (stage.width, stage.stride) if place == 0 else (None, 1)
+                shape: Any = {"out": out, "stride": stride, "pool": stage.pool}
+                blocks.append(Block(width, config.state, kind, key=keys[len(blocks)], dtype=dtype, **shape))
+                width = out or width
         self.encoder = config.encoder.init(config.width, key=encoder_key, dtype=dtype)
         self.blocks = tuple(blocks)
         self.head = config.head.init(width, key=head_key, dtype=dtype)

@@ -5,6 +5,7 @@ stands for a table with that kind alone: `form = "Static"`, `form = {kind = "Fac
 stands for None, which TOML cannot write.
 """
 
+import numbers
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from s7.registry import Registered, unknown
 
 Table = dict[str, Any]
+
+# What is a number of each type: NumPy's numbers are too, and a whole number is also a number.
+_NUMBERS = {int: numbers.Integral, float: numbers.Real}
 
 # Settings that had another name up to version 0.6.
 RENAMED = {
@@ -91,8 +95,8 @@ def convert(value: Any, hint: Any, where: str) -> Any:
     if hint is Any:
         return value
     hint = get_origin(hint) or hint
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if hint in _NUMBERS and isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool):
+        return hint(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ValueError(f"{where}={value!r} is not {_article(hint.__name__)}")
     return value

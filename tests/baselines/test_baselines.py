@@ -12,9 +12,10 @@ import pytest
 import s7
 from s7.baselines import Architecture, architectures, find_architecture
 from s7.block import Block, BlockConfig
+from s7.config import build_config
 from s7.encoders import LinearEncoder
 from s7.heads import Mean
-from s7.job import Job, _model_config
+from s7.job import Job
 from s7.model import S7Model
 from s7.sequence_layer import LayerKind
 from s7.settings import merge
@@ -102,7 +103,7 @@ def model_of(name: str, **changes) -> S7Model:
     if name == "bi-s5":
         name, changes = "s5", {"bidirectional": True}
     table = merge(SHAPE, find_architecture(name).settings) | changes
-    return shaken(S7Model(_model_config(table, GIVEN), key=jax.random.key(0)))
+    return shaken(S7Model(build_config(table, "model", GIVEN), key=jax.random.key(0)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -155,7 +156,9 @@ def test_gaps_can_be_ignored():
 
 def test_which_models_know_of_time():
     found = {
-        name for name, kind in architectures().items() if _model_config(merge(SHAPE, kind.settings), GIVEN).reads_gaps
+        name
+        for name, kind in architectures().items()
+        if build_config(merge(SHAPE, kind.settings), "model", GIVEN).reads_gaps
     }
     state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "transformer"}
     decaying = {

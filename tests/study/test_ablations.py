@@ -2,10 +2,10 @@
 
 import pytest
 
-from s7.config import ModelConfig
+from s7.config import ModelConfig, build_config
 from s7.encoders import LinearEncoder
 from s7.heads import PerStep
-from s7.job import Job, _model_config
+from s7.job import Job
 from s7.settings import merge, table_of
 from s7.study.ablations import ABLATIONS, variants
 from s7.tasks import TASKS
@@ -14,7 +14,7 @@ from s7.tasks import TASKS
 def model_config(table: dict) -> ModelConfig:
     """The configuration of a model, with any encoder and head."""
     table = {name: value for name, value in table.items() if name not in ("encoder", "head")}
-    return _model_config(table, {"encoder": LinearEncoder(1), "head": PerStep(1)})
+    return build_config(table, "model", {"encoder": LinearEncoder(1), "head": PerStep(1)})
 
 
 def resolved(task: str, **changes) -> dict:

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from s7.config import ModelConfig
+from s7.config import ModelConfig, build_config
 from s7.encoders import EventEncoder, LinearEncoder
 from s7.forms import Form, Full
 from s7.heads import Mean
 from s7.layer import S7Layer
 from s7.presets import preset, tasks_with
-from s7.settings import build, unknown
+from s7.settings import unknown
 from s7.transitions import Stable, Transition
 
 LENGTHS = (256, 2048, 16_384, 131_072)
@@ -83,15 +83,14 @@ def paper_tasks(names: Sequence[str] | None = None) -> list[str]:
 
 def paper_config(task: str) -> ModelConfig:
     """Return the model configuration of a task's `paper` preset, with a generic encoder and head instead of its own."""
-    table = dict(preset(task, "paper")["model"])
-    table["stages"] = [{"depth": table.pop("depth")}]
-    return build(ModelConfig, table, "model", {"encoder": LinearEncoder(INPUTS), "head": Mean(OUTPUTS)})
+    given = {"encoder": LinearEncoder(INPUTS), "head": Mean(OUTPUTS)}
+    return build_config(preset(task, "paper")["model"], "model", given)
 
 
 def ours_config(task: str) -> ModelConfig:
     """Return the model configuration of the `ours` preset of an event-camera task, with a generic head."""
     table: dict = {"encoder": EventEncoder(SENSORS[task])} | preset(task, "ours")["model"]
-    return build(ModelConfig, table, "model", {"head": Mean(OUTPUTS)})
+    return build_config(table, "model", {"head": Mean(OUTPUTS)})
 
 
 def paper_cases(tasks: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS) -> list[LayerCase]:

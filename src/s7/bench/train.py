@@ -86,7 +86,7 @@ def rows(
                 "task": task,
                 "batch": size,
                 "length": length,
-                "depth": sum(stage.depth for stage in config.stages),
+                "depth": config.depth,
                 "width": config.width,
                 "state": config.state,
                 "parameters": model.parameter_count,
