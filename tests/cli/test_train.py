@@ -187,7 +187,7 @@ def test_a_folder_with_another_run_is_rejected(finished, data, tmp_path, capsys)
         (["walker2d", "--preset", "papper"], "no preset 'papper'; did you mean 'paper'?"),
         (["pendulum", "--preset", "paper"], "the paper prints no settings for this task"),
         (["walker2d", "--protocol", "strickt"], "did you mean 'strict'?"),
-        (["walker2d", "--model", "s8"], "no model 's8'; known: s7"),
+        (["walker2d", "--model", "s8"], "no model 's8'; known: "),
         (["walker2d", "--set", "model.widht=3"], "model.widht: no setting 'widht'; did you mean 'width'?"),
         (["walker2d", "--set", "train.epochs=many"], "train.epochs='many' is not a whole number"),
         (["walker2d", "--set", "modle.width=3"], "did you mean 'model'?"),
