@@ -112,6 +112,10 @@ class Job:
         """Load the task's data."""
         return self.data().load(folder, self.protocol, say)
 
+    def new_model(self, problem: Problem) -> S7Model:
+        """The model with its initial parameters."""
+        return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+
     def config(self, problem: Problem) -> Table:
         """The contents of config.toml: every setting, also those left at their defaults."""
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
@@ -214,7 +218,7 @@ class Job:
             "columns": list(problem.columns),
         }
         test = problem.test if self.test else None
-        model = S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+        model = self.new_model(problem)
         prepared = prepare(model, problem.train, problem.valid, test, objective=problem.objective, seed=self.seed)
         return Run(
             *prepared,
