@@ -67,6 +67,9 @@ class Arrays {
 
   using Shape = std::initializer_list<int64_t>;
 
+  // For functions whose types follow from a pointer's.
+  static const T* none() { return nullptr; }
+
   const T* take(const char* name, Shape shape) {
     const auto buffer = arguments_.get<ffi::AnyBuffer>(taken_++);
     if (!buffer.has_value()) return missing<const T*>(name);
@@ -424,6 +427,60 @@ ffi::Error bilinear_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argumen
   });
 }
 
+// The gate
+// --------------------------------------------------------------------------------------------------------------
+
+template <class T>
+GateShape gate_shape(Arrays<T>& arrays, int64_t threshold) {
+  arrays.require(threshold >= 0 && threshold < 65536, "the dropout threshold must be from 0 to 65535");
+  return {arrays.size(0, 0), arrays.size(0, 1), arrays.size(0, 2), uint32_t(threshold)};
+}
+
+template <class T>
+GateInputs<T> gate_inputs(Arrays<T>& arrays, const GateShape& shape, const T*) {
+  const int64_t N = shape.batch, L = shape.length, H = shape.width;
+  GateInputs<T> in = {};
+  in.z = arrays.take("z", {N, L, H});
+  in.u = arrays.take_if(arrays.has(1), "u", {N, L, H});
+  in.keys = arrays.take_if(shape.threshold > 0, "keys", {N, 4});
+  in.W = arrays.take("W", {H, H});
+  in.c = arrays.take("c", {H});
+  return in;
+}
+
+ffi::Error gate(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, int64_t threshold) {
+  return with_arrays("s7 gate", arguments, results, [&](auto& arrays, bool is_complex) {
+    arrays.require(!is_complex, "z must be real");
+    const GateShape shape = gate_shape(arrays, threshold);
+    const auto in = gate_inputs(arrays, shape, arrays.none());
+    const auto out = arrays.give("out", {shape.batch, shape.length, shape.width});
+    return arrays.run([&] { kernels_for(in.z).gate(shape, in, out, pool_of(threads)); });
+  });
+}
+
+ffi::Error gate_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
+                         int64_t threshold) {
+  return with_arrays("s7 gate_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
+    arrays.require(!is_complex, "z must be real");
+    GateShape shape = gate_shape(arrays, threshold);
+    auto in = gate_inputs(arrays, shape, arrays.none());
+    const int64_t N = shape.batch, L = shape.length, H = shape.width, G = arrays.result_size(1, 0);
+    auto gradient = arrays.take("gradient", {N, L, H});
+    auto dz = arrays.give("dz", {N, L, H}), dW = arrays.give("dW", {G, H, H}), dc = arrays.give("dc", {G, H});
+    arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
+    return arrays.run([&] {
+      shape.batch = N / G;
+      for (int64_t g = 0; g < G; ++g) {
+        kernels_for(in.z).gate_gradient(shape, in, gradient, {dz, dW, dc}, pool_of(threads));
+        advance(shape.events() * H, in.z, gradient, dz);
+        advance(4 * shape.batch, in.keys);
+        advance(H * H, dW);
+        advance(H, dc);
+      }
+    });
+  });
+}
+
 auto bind() { return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets(); }
 
 auto bind_layer() {
@@ -448,5 +505,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_quadratic, s7::quadratic, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_quadratic_gradient, s7::quadratic_gradient, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_bilinear, s7::bilinear, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_bilinear_gradient, s7::bilinear_gradient, s7::bind());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate, s7::gate, s7::bind().Attr<int64_t>("threshold"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate_gradient, s7::gate_gradient, s7::bind().Attr<int64_t>("threshold"));
 
 extern "C" const char* s7_instruction_set() { return s7::instruction_set(); }

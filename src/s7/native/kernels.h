@@ -73,6 +73,27 @@ struct ScanShape {
   bool complex_numbers, reverse;
 };
 
+// The end of a block: out = u + keep · z · σ(W gelu(z) + c), where `keep` is dropout.
+struct GateShape {
+  int64_t batch, length, width;
+  uint32_t threshold;  // of 65536: the probability that a value is dropped; 0 is no dropout
+
+  __attribute__((always_inline)) int64_t events() const { return batch * length; }
+};
+
+// `u` is null where there is no skip, `keys` where there is no dropout.
+template <class T>
+struct GateInputs {
+  const T *z, *u;  // (batch, length, width) each
+  const T *W, *c;  // (width, width), (width)
+  const T* keys;   // (batch, 4): 64 bits in four numbers of 16
+};
+
+template <class T>
+struct GateGradients {
+  T *z, *W, *c;
+};
+
 template <class T>
 struct Kernels {
   void (*layer)(const LayerShape&, const LayerInputs<T>&, const LayerOutputs<T>&, Pool);
@@ -91,6 +112,8 @@ struct Kernels {
                    T* y, Pool);
   void (*bilinear_gradient)(int64_t events, int64_t width, int64_t rows, int64_t outputs, const T* W, const T* x,
                             const T* u, const T* gradient, T* W_gradient, T* x_gradient, T* u_gradient, Pool);
+  void (*gate)(const GateShape&, const GateInputs<T>&, T* out, Pool);
+  void (*gate_gradient)(const GateShape&, const GateInputs<T>&, const T* out_gradient, const GateGradients<T>&, Pool);
 };
 
 // The table for this processor: the best of what was compiled in, or the one that S7_ISA names.

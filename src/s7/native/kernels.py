@@ -162,3 +162,54 @@ def layer(
     run = _factored_layer if options.rank else _full_layer
     y, final = run(u[None], dt, marks, initial[None], *weights, options=options)
     return y[0], final[0]
+
+
+# The end of a block ---------------------------------------------------------------------------------------------------
+
+
+class GateOptions(NamedTuple):
+    """The dropout probability in units of 1/65536."""
+
+    threshold: int
+
+
+_GATE_WEIGHTS = slice(3, 5)
+_gate = custom_call("s7_gate", _GATE_WEIGHTS, lambda z, u, keys, W, c: [z.shape])
+_gate_gradient = custom_call(
+    "s7_gate_gradient",
+    _GATE_WEIGHTS,
+    lambda z, u, keys, W, c, g, groups: [z.shape, (groups, *W.shape), (groups, *c.shape)],
+)
+
+
+def _gate_back(options, saved, gradients):
+    z, skip, keys, W, c = saved  # of u only whether it is there
+    (g,) = gradients
+    absent = jnp.zeros((z.shape[0], 0, z.shape[2]), z.dtype)
+    dz, dW, dc = _gate_gradient(z, absent, keys, W, c, g, options=options, groups=1)
+    return dz, g if skip.shape[1] else absent, jnp.zeros_like(keys), dW[0], dc[0]
+
+
+def _gate_saved(options, z, u, keys, W, c):
+    return _gate(z, u, keys, W, c, options=options), (z, u[:, :1, :0], keys, W, c)
+
+
+_differentiable_gate = differentiable(
+    "s7_gate_skip", _GATE_WEIGHTS, lambda *arguments: _gate_saved(*arguments)[0], _gate_saved, _gate_back
+)
+
+
+def gate(
+    z: Float[Array, "L H"],
+    u: Float[Array, "L H"] | None,
+    W: Float[Array, "H H"],
+    c: Float[Array, " H"],
+    key: Float[Array, "4"] | None,
+    threshold: int,
+) -> Float[Array, "L H"]:
+    """u + dropout(z * sigmoid(W gelu(z) + c)), without u where there is no skip."""
+    absent = jnp.zeros((1, 0, z.shape[1]), z.dtype)
+    u = absent if u is None else u[None]
+    keys = jnp.zeros((1, 4), z.dtype) if key is None else key[None]
+    (out,) = _differentiable_gate(z[None], u, keys, W, c, options=GateOptions(threshold if key is not None else 0))
+    return out[0]
