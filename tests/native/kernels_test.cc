@@ -870,6 +870,116 @@ void test_forms() {
   check_forms({1451, 3, 2, 2});
 }
 
+// The gate ------------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct GateResults {
+  std::vector<T> out, z_gradient, W_gradient, c_gradient;
+
+  void check_against(const GateResults<Real>& wanted, double tolerance, const std::string& name) const {
+    check_close(out, wanted.out, tolerance, name + ": out");
+    check_close(z_gradient, wanted.z_gradient, tolerance, name + ": dz");
+    check_close(W_gradient, wanted.W_gradient, tolerance, name + ": dW");
+    check_close(c_gradient, wanted.c_gradient, tolerance, name + ": dc");
+  }
+};
+
+struct GateProblem {
+  GateShape shape;
+  std::vector<double> z, u, W, c, keys, gradient;
+
+  std::string name() const {
+    return "gate " + std::to_string(shape.batch) + "x" + std::to_string(shape.length) + "x" +
+           std::to_string(shape.width) + (u.empty() ? "" : " skip") + " dropout " + std::to_string(shape.threshold);
+  }
+};
+
+GateProblem gate_problem(GateShape shape, bool skip) {
+  const int64_t size = shape.events() * shape.width;
+  std::vector<double> keys(shape.threshold > 0 ? 4 * shape.batch : 0);
+  for (double& key : keys) key = double(generator() % 65536);
+  return {shape, numbers(size, 4), numbers(skip ? size : 0), numbers(shape.width * shape.width), numbers(shape.width),
+          keys,  numbers(size)};
+}
+
+uint32_t plain_scramble(uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+Real plain_keep(const GateProblem& problem, int64_t sequence, int64_t position, int64_t channel) {
+  if (problem.shape.threshold == 0) return 1;
+  const double* key = problem.keys.data() + 4 * sequence;
+  const uint32_t first = uint32_t(key[0]) + 65536u * uint32_t(key[1]),
+                 second = uint32_t(key[2]) + 65536u * uint32_t(key[3]);
+  const uint32_t event = plain_scramble(uint32_t(position) * 0x9e3779b1u + first);
+  const uint32_t bits = plain_scramble(event ^ (uint32_t(channel / 2) * 0x85ebca77u + second));
+  const uint32_t draw = channel % 2 == 0 ? bits % 65536 : bits / 65536;
+  return draw < problem.shape.threshold ? Real(0) : Real(65536) / (65536 - Real(problem.shape.threshold));
+}
+
+GateResults<Real> plain_gate(const GateProblem& problem) {
+  const auto [batch, length, width, threshold] = problem.shape;
+  const Real scale = std::sqrt(Real(2) / std::acos(Real(-1))), cubic = Real(0.044715L);
+  const int64_t size = batch * length * width;
+  GateResults<Real> out = {std::vector<Real>(size), std::vector<Real>(size), std::vector<Real>(width * width),
+                           std::vector<Real>(width)};
+  std::vector<Real> gelu(width), slope(width);
+  for (int64_t event = 0; event < batch * length; ++event) {
+    const double *z = problem.z.data() + event * width, *g = problem.gradient.data() + event * width;
+    for (int64_t h = 0; h < width; ++h) {
+      const Real x = z[h], t = std::tanh(scale * (x + cubic * x * x * x));
+      gelu[h] = x * (1 + t) / 2;
+      slope[h] = (1 + t) / 2 + x * (1 - t * t) / 2 * scale * (1 + 3 * cubic * x * x);
+    }
+    for (int64_t h = 0; h < width; ++h) {
+      Real sum = problem.c[h];
+      for (int64_t j = 0; j < width; ++j) sum += problem.W[h * width + j] * gelu[j];
+      const Real s = 1 / (1 + std::exp(-sum)), keep = plain_keep(problem, event / length, event % length, h);
+      out.out[event * width + h] = keep * z[h] * s + (problem.u.empty() ? 0 : problem.u[event * width + h]);
+      out.z_gradient[event * width + h] += g[h] * keep * s;
+      const Real back = g[h] * keep * z[h] * s * (1 - s);
+      out.c_gradient[h] += back;
+      for (int64_t j = 0; j < width; ++j) {
+        out.W_gradient[h * width + j] += back * gelu[j];
+        out.z_gradient[event * width + j] += back * problem.W[h * width + j] * slope[j];
+      }
+    }
+  }
+  return out;
+}
+
+template <class T>
+GateResults<T> run_gate(const Kernels<T>& kernels, const GateProblem& problem, Pool pool) {
+  const std::vector<T> z = as<T>(problem.z), u = as<T>(problem.u), W = as<T>(problem.W), c = as<T>(problem.c),
+                       keys = as<T>(problem.keys), gradient = as<T>(problem.gradient);
+  GateResults<T> out = {unwritten<T>(z.size()), unwritten<T>(z.size()), unwritten<T>(W.size()), unwritten<T>(c.size())};
+  const GateInputs<T> in = {z.data(), pointer(u), W.data(), c.data(), pointer(keys)};
+  kernels.gate(problem.shape, in, out.out.data(), pool);
+  kernels.gate_gradient(problem.shape, in, gradient.data(),
+                        {out.z_gradient.data(), out.W_gradient.data(), out.c_gradient.data()}, pool);
+  return out;
+}
+
+void check_gate(const GateProblem& problem) {
+  const GateResults<Real> plain = plain_gate(problem);
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string name = problem.name() + ", " + set.name;
+    run_gate(set.kernels<double>(), problem, kSerial).check_against(plain, 1e-13, name + " double");
+    run_gate(set.kernels<float>(), problem, kSerial).check_against(plain, 1e-5, name + " float");
+  }
+}
+
+void test_gate() {
+  for (int64_t width = 1; width <= 70; ++width) {
+    const bool skip = width % 3 != 0;
+    check_gate(gate_problem({one_of({1, 2, 3}), one_of({1, 5, 97}), width, uint32_t(width % 2 == 0 ? 6554 : 0)}, skip));
+  }
+  for (int64_t length = 1; length <= 200; length += 3)
+    check_gate(gate_problem({one_of({1, 3, 5}), length, one_of({1, 2, 3, 5}), 32768}, true));
+}
+
 // Threads -------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -882,6 +992,7 @@ struct Problems {
   LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
+  GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
 };
 
 // The results of all kernels, one after another.
@@ -901,6 +1012,8 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
   }
   const auto b = run_bilinear(kernels, problems.bilinear, pool), q = run_quadratic(kernels, problems.quadratic, pool);
   append(all, {b.y, b.W_gradient, b.x_gradient, b.u_gradient, q.y, q.W_gradient, q.u_gradient});
+  const auto gate = run_gate(kernels, problems.gate, pool);
+  append(all, {gate.out, gate.z_gradient, gate.W_gradient, gate.c_gradient});
   return all;
 }
 
@@ -1025,6 +1138,7 @@ void test_all() {
   test_nan();
   test_scan();
   test_forms();
+  test_gate();
   test_threads();
 }
 
