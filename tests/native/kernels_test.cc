@@ -237,6 +237,7 @@ struct Exhausted : Saturated {
 template <class T>
 struct LayerArrays {
   std::vector<T> u, dt, marks, initial, w, W_w, omega, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
+  std::vector<T> scale, shift, gate_W, gate_c, keys;  // of the block around the layer
 };
 
 template <class T>
@@ -248,19 +249,21 @@ struct Named {
 // All that have a gradient.
 template <class T>
 const Named<T> kDifferentiable[] = {
-    {"u", &LayerArrays<T>::u},     {"dt", &LayerArrays<T>::dt},   {"initial", &LayerArrays<T>::initial},
-    {"w", &LayerArrays<T>::w},     {"W_w", &LayerArrays<T>::W_w}, {"omega", &LayerArrays<T>::omega},
-    {"B", &LayerArrays<T>::B},     {"W_B", &LayerArrays<T>::W_B}, {"b", &LayerArrays<T>::b},
-    {"C", &LayerArrays<T>::C},     {"W_C", &LayerArrays<T>::W_C}, {"D", &LayerArrays<T>::D},
-    {"W_D", &LayerArrays<T>::W_D}, {"V1", &LayerArrays<T>::V1},   {"V2", &LayerArrays<T>::V2},
-    {"V3", &LayerArrays<T>::V3},   {"U1", &LayerArrays<T>::U1},   {"U2", &LayerArrays<T>::U2},
-    {"U3", &LayerArrays<T>::U3},
+    {"u", &LayerArrays<T>::u},           {"dt", &LayerArrays<T>::dt},         {"initial", &LayerArrays<T>::initial},
+    {"w", &LayerArrays<T>::w},           {"W_w", &LayerArrays<T>::W_w},       {"omega", &LayerArrays<T>::omega},
+    {"B", &LayerArrays<T>::B},           {"W_B", &LayerArrays<T>::W_B},       {"b", &LayerArrays<T>::b},
+    {"C", &LayerArrays<T>::C},           {"W_C", &LayerArrays<T>::W_C},       {"D", &LayerArrays<T>::D},
+    {"W_D", &LayerArrays<T>::W_D},       {"V1", &LayerArrays<T>::V1},         {"V2", &LayerArrays<T>::V2},
+    {"V3", &LayerArrays<T>::V3},         {"U1", &LayerArrays<T>::U1},         {"U2", &LayerArrays<T>::U2},
+    {"U3", &LayerArrays<T>::U3},         {"scale", &LayerArrays<T>::scale},   {"shift", &LayerArrays<T>::shift},
+    {"gate_W", &LayerArrays<T>::gate_W}, {"gate_c", &LayerArrays<T>::gate_c},
 };
 
 template <class T, class U>
 LayerArrays<T> as(const LayerArrays<U>& from) {
   LayerArrays<T> to;
   to.marks = as<T>(from.marks);
+  to.keys = as<T>(from.keys);
   for (size_t n = 0; n < std::size(kDifferentiable<T>); ++n)
     to.*kDifferentiable<T>[n].array = as<T>(from.*kDifferentiable<U>[n].array);
   return to;
@@ -276,15 +279,29 @@ struct LayerProblem {
     return "layer batch=" + number(shape.batch) + " length=" + number(shape.length) + " width=" + number(shape.width) +
            " state=" + number(shape.state) + " gain=" + number(shape.gain) + " direct=" + number(shape.direct) +
            " rank=" + number(shape.rank) + (shape.oscillate ? " oscillating" : "") + (shape.reverse ? " reverse" : "") +
-           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks");
+           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks") + " norm=" + number(shape.norm) +
+           (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") + (in.keys.empty() ? "" : " dropout");
   }
 };
+
+// What stands around the layer.
+struct BlockOptions {
+  NormKind norm = NormKind::kNone;
+  bool gated = false, skip = false;
+  uint32_t threshold = 0;
+};
+
+BlockOptions any_block() {
+  const bool gated = generator() % 2 == 0, skip = generator() % 2 == 0;
+  return {NormKind(generator() % 4), gated, skip, uint32_t(one_of({0, 6554, 32768}))};
+}
 
 struct Options {
   bool oscillate, reverse, timed, marked;
   Gain gain;
   Direct direct;
   int64_t rank = 0;
+  BlockOptions block = {};
 };
 
 std::vector<Options> all_options() {
@@ -293,8 +310,9 @@ std::vector<Options> all_options() {
     for (const Gain gain : {Gain::kNone, Gain::kRate, Gain::kVariance})
       for (const Direct direct : {Direct::kStatic, Direct::kDiagonal, Direct::kFull})
         for (const int64_t rank : {int64_t(0), one_of({1, 2, 3, 5, 13})})
-          options.push_back(
-              {(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank});
+          for (const BlockOptions& block : {BlockOptions{}, any_block()})
+            options.push_back(
+                {(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank, block});
   return options;
 }
 
@@ -309,6 +327,10 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   // b keeps the rate off 2, where the gain of variance has an infinite slope.
   shape = {batch,        length,         width, state, options.oscillate, options.reverse,
            options.gain, options.direct, 0.75,  0.625, options.rank};
+  const BlockOptions& block = options.block;
+  shape.norm = block.norm;
+  shape.skip = block.skip;
+  shape.threshold = block.threshold;
   const int64_t events = shape.events(), rows = shape.rows(), entries = options.direct == Direct::kFull ? width : 1;
   const double scale = 1 / std::sqrt(double(width));
   LayerArrays<double>& in = problem.in;
@@ -342,6 +364,16 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   }
   in.D = numbers(width * entries);
   if (options.direct != Direct::kStatic) in.W_D = numbers(width * entries * width, scale);
+  if (block.norm != NormKind::kNone) in.scale = numbers(width);
+  if (block.norm == NormKind::kLayer || block.norm == NormKind::kAffine) in.shift = numbers(width);
+  if (block.gated) {
+    in.gate_W = numbers(width * width, scale);
+    in.gate_c = numbers(width);
+  }
+  if (block.threshold > 0) {
+    in.keys.resize(4 * batch);
+    for (double& key : in.keys) key = double(generator() % 65536);
+  }
   problem.y_gradient = numbers(events * width);
   problem.final_gradient = numbers(batch * rows);
   return problem;
@@ -373,6 +405,66 @@ Real inner(const Real* one, const Real* other, int64_t count) {
   return sum;
 }
 
+uint32_t plain_scramble(uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+// Dropout: nothing, or what is left of the probability. `key` is null where there is none.
+template <class T>
+Real plain_keep(const T* key, uint32_t threshold, int64_t position, int64_t channel) {
+  if (threshold == 0) return 1;
+  const uint32_t first = uint32_t(key[0]) + 65536u * uint32_t(key[1]),
+                 second = uint32_t(key[2]) + 65536u * uint32_t(key[3]);
+  const uint32_t event = plain_scramble(uint32_t(position) * 0x9e3779b1u + first);
+  const uint32_t bits = plain_scramble(event ^ (uint32_t(channel / 2) * 0x85ebca77u + second));
+  const uint32_t draw = channel % 2 == 0 ? bits % 65536 : bits / 65536;
+  return draw < threshold ? Real(0) : Real(65536) / (65536 - Real(threshold));
+}
+
+struct PlainGelu {
+  Real value, slope;
+
+  explicit PlainGelu(Real x) {
+    const Real scale = std::sqrt(Real(2) / std::acos(Real(-1))), cubic = Real(0.044715L);
+    const Real t = std::tanh(scale * (x + cubic * x * x * x));
+    value = x * (1 + t) / 2;
+    slope = (1 + t) / 2 + x * (1 - t * t) / 2 * scale * (1 + 3 * cubic * x * x);
+  }
+};
+
+Real plain_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
+
+std::vector<Real> plain_norm(const LayerShape& shape, const LayerArrays<Real>& in, const Real* u) {
+  const int64_t width = shape.width;
+  std::vector<Real> out(u, u + width);
+  Real mean = 0, square = 0;
+  if (shape.norm == NormKind::kLayer)
+    for (const Real q : out) mean += q / width;
+  for (const Real q : out) square += (q - mean) * (q - mean) / width;
+  if (shape.norm == NormKind::kLayer || shape.norm == NormKind::kRms)
+    for (Real& q : out) q = (q - mean) / std::sqrt(square + Real(kNormEpsilon));
+  for (int64_t h = 0; h < width; ++h)
+    out[h] = out[h] * (in.scale.empty() ? 1 : in.scale[h]) + (in.shift.empty() ? 0 : in.shift[h]);
+  return out;
+}
+
+// In place of the layer's output that of the block.
+void plain_end(const LayerShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
+  const int64_t width = shape.width, sequence = event / shape.length;
+  const std::vector<Real> z(y, y + width);
+  for (int64_t h = 0; h < width; ++h) {
+    if (!in.gate_W.empty()) {
+      Real sum = in.gate_c[h];
+      for (int64_t j = 0; j < width; ++j) sum += in.gate_W[h * width + j] * PlainGelu(z[j]).value;
+      y[h] *= plain_sigmoid(sum);
+    }
+    y[h] *= plain_keep(in.keys.empty() ? nullptr : &in.keys[4 * sequence], shape.threshold, event % shape.length, h);
+    if (shape.skip) y[h] += in.u[event * width + h];
+  }
+}
+
 LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>& in) {
   const int64_t length = shape.length, width = shape.width, state = shape.state, rows = shape.rows();
   LayerResults<Real> out;
@@ -385,7 +477,8 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
     for (int64_t p = 0; p < state; ++p) x[p] = {initial[p], shape.oscillate ? initial[state + p] : 0};
     for (int64_t step = 0; step < length; ++step) {
       const int64_t k = n * length + (shape.reverse ? length - 1 - step : step);
-      const Real* u = &in.u[k * width];
+      const std::vector<Real> normalised = plain_norm(shape, in, &in.u[k * width]);
+      const Real* u = normalised.data();
       const int mark = in.marks.empty() ? 0 : int(in.marks[k]);
       const Real dt = in.dt.empty() ? 1 : in.dt[k];
       Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows],
@@ -421,6 +514,7 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
           for (int64_t i = 0, at = h * width; i < width; ++i, ++at)
             y[h] += (in.D[at] + inner(&in.W_D[at * width], u, width)) * u[i];
       }
+      plain_end(shape, in, k, y);
     }
   }
   return out;
@@ -480,10 +574,11 @@ std::vector<Slope> layer_slopes(const LayerProblem& problem) {
 
 template <class T>
 LayerInputs<T> pointers(const LayerArrays<T>& in) {
-  return {pointer(in.u),   pointer(in.dt),    pointer(in.marks), pointer(in.initial), pointer(in.w),
-          pointer(in.W_w), pointer(in.omega), pointer(in.B),     pointer(in.W_B),     pointer(in.b),
-          pointer(in.C),   pointer(in.W_C),   pointer(in.D),     pointer(in.W_D),     pointer(in.V1),
-          pointer(in.V2),  pointer(in.V3),    pointer(in.U1),    pointer(in.U2),      pointer(in.U3)};
+  return {pointer(in.u),     pointer(in.dt),    pointer(in.marks),  pointer(in.initial), pointer(in.w),
+          pointer(in.W_w),   pointer(in.omega), pointer(in.B),      pointer(in.W_B),     pointer(in.b),
+          pointer(in.C),     pointer(in.W_C),   pointer(in.D),      pointer(in.W_D),     pointer(in.V1),
+          pointer(in.V2),    pointer(in.V3),    pointer(in.U1),     pointer(in.U2),      pointer(in.U3),
+          pointer(in.scale), pointer(in.shift), pointer(in.gate_W), pointer(in.gate_c),  pointer(in.keys)};
 }
 
 template <class T>
@@ -511,10 +606,11 @@ LayerArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem&
   kernels.layer_gradient(
       problem.shape, pointers(in),
       {pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(y_gradient), pointer(final_gradient)},
-      {pointer(out.u), pointer(out.dt), pointer(out.initial), pointer(out.w), pointer(out.W_w), pointer(out.omega),
-       pointer(out.B), pointer(out.W_B), pointer(out.b), pointer(out.C), pointer(out.W_C), pointer(out.D),
-       pointer(out.W_D), pointer(out.V1), pointer(out.V2), pointer(out.V3), pointer(out.U1), pointer(out.U2),
-       pointer(out.U3)},
+      {pointer(out.u),     pointer(out.dt),     pointer(out.initial), pointer(out.w),  pointer(out.W_w),
+       pointer(out.omega), pointer(out.B),      pointer(out.W_B),     pointer(out.b),  pointer(out.C),
+       pointer(out.W_C),   pointer(out.D),      pointer(out.W_D),     pointer(out.V1), pointer(out.V2),
+       pointer(out.V3),    pointer(out.U1),     pointer(out.U2),      pointer(out.U3), pointer(out.scale),
+       pointer(out.shift), pointer(out.gate_W), pointer(out.gate_c)},
       pool);
   return out;
 }
@@ -583,6 +679,10 @@ void test_large_layers() {
   check_layer(layer_problem(options, 3, 523, 3, 2));
   options = {true, true, false, false, Gain::kVariance, Direct::kStatic};
   check_layer(layer_problem(options, 3, 5501, 1, 1));
+  options = {true, false, true, true, Gain::kRate, Direct::kDiagonal, 5, {NormKind::kLayer, true, true, 6554}};
+  check_layer(layer_problem(options, 3, 131, 19, 7));
+  options = {false, true, false, true, Gain::kRate, Direct::kFull, 0, {NormKind::kRms, true, true, 32768}};
+  check_layer(layer_problem(options, 2, 197, 5, 7));
 }
 
 // Angles that are too large for the fast sine; their products are exact, so single precision can be compared.
@@ -902,26 +1002,8 @@ GateProblem gate_problem(GateShape shape, bool skip) {
           keys,  numbers(size)};
 }
 
-uint32_t plain_scramble(uint32_t x) {
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = (x ^ (x >> 15)) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-
-Real plain_keep(const GateProblem& problem, int64_t sequence, int64_t position, int64_t channel) {
-  if (problem.shape.threshold == 0) return 1;
-  const double* key = problem.keys.data() + 4 * sequence;
-  const uint32_t first = uint32_t(key[0]) + 65536u * uint32_t(key[1]),
-                 second = uint32_t(key[2]) + 65536u * uint32_t(key[3]);
-  const uint32_t event = plain_scramble(uint32_t(position) * 0x9e3779b1u + first);
-  const uint32_t bits = plain_scramble(event ^ (uint32_t(channel / 2) * 0x85ebca77u + second));
-  const uint32_t draw = channel % 2 == 0 ? bits % 65536 : bits / 65536;
-  return draw < problem.shape.threshold ? Real(0) : Real(65536) / (65536 - Real(problem.shape.threshold));
-}
-
 GateResults<Real> plain_gate(const GateProblem& problem) {
   const auto [batch, length, width, threshold] = problem.shape;
-  const Real scale = std::sqrt(Real(2) / std::acos(Real(-1))), cubic = Real(0.044715L);
   const int64_t size = batch * length * width;
   GateResults<Real> out = {std::vector<Real>(size), std::vector<Real>(size), std::vector<Real>(width * width),
                            std::vector<Real>(width)};
@@ -929,14 +1011,15 @@ GateResults<Real> plain_gate(const GateProblem& problem) {
   for (int64_t event = 0; event < batch * length; ++event) {
     const double *z = problem.z.data() + event * width, *g = problem.gradient.data() + event * width;
     for (int64_t h = 0; h < width; ++h) {
-      const Real x = z[h], t = std::tanh(scale * (x + cubic * x * x * x));
-      gelu[h] = x * (1 + t) / 2;
-      slope[h] = (1 + t) / 2 + x * (1 - t * t) / 2 * scale * (1 + 3 * cubic * x * x);
+      const PlainGelu at(z[h]);
+      gelu[h] = at.value;
+      slope[h] = at.slope;
     }
     for (int64_t h = 0; h < width; ++h) {
       Real sum = problem.c[h];
       for (int64_t j = 0; j < width; ++j) sum += problem.W[h * width + j] * gelu[j];
-      const Real s = 1 / (1 + std::exp(-sum)), keep = plain_keep(problem, event / length, event % length, h);
+      const double* key = problem.keys.empty() ? nullptr : &problem.keys[4 * (event / length)];
+      const Real s = plain_sigmoid(sum), keep = plain_keep(key, threshold, event % length, h);
       out.out[event * width + h] = keep * z[h] * s + (problem.u.empty() ? 0 : problem.u[event * width + h]);
       out.z_gradient[event * width + h] += g[h] * keep * s;
       const Real back = g[h] * keep * z[h] * s * (1 - s);
@@ -990,6 +1073,8 @@ void append(std::vector<T>& all, std::initializer_list<std::vector<T>> arrays) {
 struct Problems {
   LayerProblem full = layer_problem({true, false, true, true, Gain::kVariance, Direct::kFull}, 3, 523, 5, 9);
   LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
+  LayerProblem block = layer_problem(
+      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554}}, 3, 523, 5, 9);
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
   GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
@@ -999,7 +1084,7 @@ struct Problems {
 template <class T>
 std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problems, Pool pool) {
   std::vector<T> all;
-  for (const LayerProblem* problem : {&problems.full, &problems.factored}) {
+  for (const LayerProblem* problem : {&problems.full, &problems.factored, &problems.block}) {
     const auto results = run_layer(kernels, *problem, true, pool);
     append(all, {results.y, results.x, results.raw, results.input});
     const auto gradients = run_layer_gradient(kernels, *problem, results, pool);

@@ -195,15 +195,24 @@ struct Options {
   bool oscillate, reverse;
   int64_t gain, direct, rank;
   double a, b;
+  int64_t norm;
+  bool gated, skip;
+  int64_t threshold;
 };
 
 template <class T>
-LayerShape layer_shape(const Arrays<T>& arrays, const Options& options) {
+void check_threshold(Arrays<T>& arrays, int64_t threshold) {
+  arrays.require(threshold >= 0 && threshold < 65536, "the dropout threshold must be from 0 to 65535");
+}
+
+template <class T>
+LayerShape layer_shape(Arrays<T>& arrays, const Options& options) {
+  check_threshold(arrays, options.threshold);
   LayerShape shape;
   shape.batch = arrays.size(0, 0);
   shape.length = arrays.size(0, 1);
   shape.width = arrays.size(0, 2);
-  shape.state = arrays.size(4, 0);
+  shape.state = arrays.size(5, 0);
   shape.oscillate = options.oscillate;
   shape.reverse = options.reverse;
   shape.gain = Gain(options.gain);
@@ -211,11 +220,14 @@ LayerShape layer_shape(const Arrays<T>& arrays, const Options& options) {
   shape.a = options.a;
   shape.b = options.b;
   shape.rank = options.rank;
+  shape.norm = NormKind(options.norm);
+  shape.skip = options.skip;
+  shape.threshold = uint32_t(options.threshold);
   return shape;
 }
 
 template <class T>
-LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape) {
+LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape, bool gated) {
   const int64_t N = shape.batch, L = shape.length, H = shape.width, P = shape.state, S = shape.rows();
   const bool full = shape.direct == Direct::kFull;
   LayerInputs<T> in = {};
@@ -223,6 +235,7 @@ LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape) {
   in.dt = arrays.take_if(arrays.has(1), "dt", {N, L});
   in.marks = arrays.take_if(arrays.has(2), "marks", {N, L});
   in.initial = arrays.take("initial", {N, S});
+  in.keys = arrays.take_if(shape.threshold > 0, "keys", {N, 4});
   in.w = arrays.take("w", {P});
   in.W_w = arrays.take("W_w", {P, H});
   in.omega = arrays.take_if(shape.oscillate, "omega", {P});
@@ -243,15 +256,22 @@ LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape) {
     in.W_B = arrays.take("W_B", {S, H, H});
     in.W_C = arrays.take("W_C", {H, S, H});
   }
+  const bool normed = shape.norm != NormKind::kNone, shifted = normed && shape.norm != NormKind::kRms;
+  in.scale = arrays.take_if(normed, "scale", {H});
+  in.shift = arrays.take_if(shifted, "shift", {H});
+  in.gate_W = arrays.take_if(gated, "gate_W", {H, H});
+  in.gate_c = arrays.take_if(gated, "gate_c", {H});
   return in;
 }
 
 ffi::Error layer(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool oscillate,
-                 bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b) {
+                 bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b, int64_t norm, bool gated,
+                 bool skip, int64_t threshold) {
   return with_arrays("s7 layer", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "u must be real");
-    const LayerShape shape = layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b});
-    const auto in = layer_inputs(arrays, shape);
+    const LayerShape shape =
+        layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b, norm, gated, skip, threshold});
+    const auto in = layer_inputs(arrays, shape, gated);
     const int64_t N = shape.batch, L = shape.length, S = shape.rows();
     const bool saved = arrays.result_size(2, 1) == L;
     const auto y = arrays.give("y", {N, L, shape.width});
@@ -264,12 +284,13 @@ ffi::Error layer(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
 
 // The gradients of weights have one more dimension in front: the batch in so many groups, each with a sum of its own.
 ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                          bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a,
-                          double b) {
+                          bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b,
+                          int64_t norm, bool gated, bool skip, int64_t threshold) {
   return with_arrays("s7 layer_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "u must be real");
-    LayerShape shape = layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b});
-    auto in = layer_inputs(arrays, shape);
+    LayerShape shape =
+        layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b, norm, gated, skip, threshold});
+    auto in = layer_inputs(arrays, shape, gated);
     const int64_t N = shape.batch, L = shape.length, H = shape.width, P = shape.state, S = shape.rows();
     const int64_t G = arrays.result_size(3, 0);
     const bool full = shape.direct == Direct::kFull, diagonal = shape.direct == Direct::kDiagonal;
@@ -302,6 +323,10 @@ ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
       out.W_B = arrays.give("dW_B", {G, S, H, H});
       out.W_C = arrays.give("dW_C", {G, H, S, H});
     }
+    out.scale = arrays.give_if(in.scale != nullptr, "dscale", {G, H});
+    out.shift = arrays.give_if(in.shift != nullptr, "dshift", {G, H});
+    out.gate_W = arrays.give_if(gated, "dgate_W", {G, H, H});
+    out.gate_c = arrays.give_if(gated, "dgate_c", {G, H});
     arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
     return arrays.run([&] {
       const int64_t each = N / G, events = each * L, D = full ? H * H : H;
@@ -322,6 +347,9 @@ ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
         advance(D * H, out.W_D);
         advance(rank * H, out.V1, out.V2, out.U2, out.U3);
         advance(rank * S, out.V3, out.U1);
+        advance(4 * each, in.keys);
+        advance(H, out.scale, out.shift, out.gate_c);
+        advance(H * H, out.gate_W);
       }
     });
   });
@@ -432,7 +460,7 @@ ffi::Error bilinear_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argumen
 
 template <class T>
 GateShape gate_shape(Arrays<T>& arrays, int64_t threshold) {
-  arrays.require(threshold >= 0 && threshold < 65536, "the dropout threshold must be from 0 to 65535");
+  check_threshold(arrays, threshold);
   return {arrays.size(0, 0), arrays.size(0, 1), arrays.size(0, 2), uint32_t(threshold)};
 }
 
@@ -491,7 +519,11 @@ auto bind_layer() {
       .Attr<int64_t>("direct")
       .Attr<int64_t>("rank")
       .Attr<double>("a")
-      .Attr<double>("b");
+      .Attr<double>("b")
+      .Attr<int64_t>("norm")
+      .Attr<bool>("gated")
+      .Attr<bool>("skip")
+      .Attr<int64_t>("threshold");
 }
 
 }  // namespace

@@ -87,111 +87,150 @@ struct Gelu {
   }
 };
 
+// The gate on tiles of events. Without weights it is dropout alone.
 template <class T>
 class Gate {
  public:
   using V = Vector<T>;
 
-  Gate(const GateShape& shape, const GateInputs<T>& in, Layouts layouts)
-      : shape_(shape),
-        in_(in),
-        width_(shape.width),
-        layout_{shape.width, 0, 0},
-        form_(Products::linear(layout_, 0, shape.width + 1), shape.width,
-              Columns<T, 2>{{{in.W, shape.width}, {in.c, 1}}}, layouts) {}
-
-  void forward(T* out, Pool pool) const {
-    const Chunks chunks = Chunks::small(shape_.events());
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      Buffer<T> z(width_ * kTile), rows(layout_.size()), gate(width_ * kTile), skip(width_ * kTile);
-      Dropout<T> dropout(shape_, in_.keys);
+  // Memory for one thread.
+  struct Work {
+    explicit Work(const Gate& gate)
+        : rows(gate.layout_.size()),
+          back(gate.layout_.size()),
+          gates(gate.width_ * kTile),
+          padded(gate.form_.padded() * kTile),
+          dropout(gate.shape_, gate.keys_) {
       rows.clear();
-      alignas(64) T keep[2][kTile];
-      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_gate(first, count, z.data(), rows.data());
-        form_.apply(rows.data(), count, gate.data());
-        if (in_.u != nullptr) load_tile(in_.u + first * width_, count, width_, skip.data());
-        if (dropout.active()) dropout.start(first, count);
-        for (int64_t h = 0; h < width_; ++h) {
-          if (dropout.active() && h % 2 == 0) dropout.draw(h / 2, keep);
-          for (int64_t k = 0; k < kTile; k += kLanes<T>) {
-            const int64_t at = h * kTile + k;
-            V value = load(z.data() + at) * sigmoid<T>(load(gate.data() + at));
-            if (dropout.active()) value *= load(keep[h % 2] + k);
-            if (in_.u != nullptr) value += load(skip.data() + at);
-            store(z.data() + at, value);
-          }
-        }
-        store_tile(z.data(), count, width_, out + first * width_);
-      });
-    });
+    }
+
+    Buffer<T> rows, back, gates, padded;
+    Dropout<T> dropout;
+    alignas(64) T keep[2][kTile];
+  };
+
+  Gate(const GateShape& shape, const T* W, const T* c, const T* keys, Layouts layouts)
+      : shape_(shape),
+        keys_(keys),
+        width_(shape.width),
+        has_weights_(W != nullptr),
+        layout_{shape.width, 0, 0},
+        form_(Products::linear(layout_, 0, shape.width + 1), shape.width) {
+    if (has_weights_) form_.pack(Columns<T, 2>{{{W, shape.width}, {c, 1}}}, layouts);
   }
 
-  // From the gradient that reaches `out` those of z, W and c; that of u is the same as that of `out`.
-  void gradient(const T* out_gradient, const GateGradients<T>& out, Pool pool) const {
-    const Chunks chunks = Chunks::of(shape_.events());
-    Sums<T> sums(chunks, form_.sums_size());
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      sums.clear(chunk);
-      Buffer<T> z(width_ * kTile), rows(layout_.size()), back(layout_.size()), gate(width_ * kTile);
-      Buffer<T> arriving(width_ * kTile), padded(form_.padded() * kTile);
-      Dropout<T> dropout(shape_, in_.keys);
-      rows.clear();
-      alignas(64) T keep[2][kTile];
-      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_gate(first, count, z.data(), rows.data());
-        form_.apply(rows.data(), count, gate.data());
-        load_tile(out_gradient + first * width_, count, width_, arriving.data());
-        if (dropout.active()) dropout.start(first, count);
-        for (int64_t h = 0; h < width_; ++h) {
-          if (dropout.active() && h % 2 == 0) dropout.draw(h / 2, keep);
-          for (int64_t k = 0; k < kTile; k += kLanes<T>) {
-            const int64_t at = h * kTile + k;
-            V g = load(arriving.data() + at);
-            if (dropout.active()) g *= load(keep[h % 2] + k);
-            const V s = sigmoid<T>(load(gate.data() + at));
-            store(arriving.data() + at, g * s);
-            store(gate.data() + at, g * load(z.data() + at) * s * (T(1) - s));
-          }
+  int64_t sums_size() const { return has_weights_ ? form_.sums_size() : 0; }
+
+  // In place of z: keep · z · σ(W gelu(z) + c).
+  void apply(int64_t first, int64_t count, T* z, Work& work) const {
+    open(first, count, z, work);
+    for (int64_t h = 0; h < width_; ++h) {
+      if (work.dropout.active() && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const int64_t at = h * kTile + k;
+        V value = load(z + at);
+        if (has_weights_) value *= sigmoid<T>(load(work.gates.data() + at));
+        if (work.dropout.active()) value *= load(work.keep[h % 2] + k);
+        store(z + at, value);
+      }
+    }
+  }
+
+  // In place of the gradient of the result, that of z. The sums are those of W and c.
+  void back(int64_t first, int64_t count, const T* z, T* gradient, T* sums, Work& work) const {
+    open(first, count, z, work);
+    T* gates = work.gates.data();
+    for (int64_t h = 0; h < width_; ++h) {
+      if (work.dropout.active() && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const int64_t at = h * kTile + k;
+        V g = load(gradient + at);
+        if (work.dropout.active()) g *= load(work.keep[h % 2] + k);
+        if (has_weights_) {
+          const V s = sigmoid<T>(load(gates + at));
+          store(gates + at, g * load(z + at) * s * (T(1) - s));
+          g *= s;
         }
-        back.clear();
-        form_.back(rows.data(), gate.data(), count, back.data());
-        pad_tile(gate.data(), width_, form_.padded(), padded.data());
-        form_.gather_weights(rows.data(), padded.data(), count, sums.of(chunk));
-        for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) {
-          const V slope = Gelu<T>(load(z.data() + n)).slope;
-          store(arriving.data() + n, load(arriving.data() + n) + load(back.data() + n) * slope);
-        }
-        store_tile(arriving.data(), count, width_, out.z + first * width_);
-      });
-    });
-    unpack<T, 2>(sums.total(pool), form_.padded(), 0, width_, {{out.W, width_}, {out.c, 1}}, pool);
+        store(gradient + at, g);
+      }
+    }
+    if (!has_weights_) return;
+    T* back = work.back.data();
+    work.back.clear();
+    form_.back(work.rows.data(), gates, count, back);
+    pad_tile(gates, width_, form_.padded(), work.padded.data());
+    form_.gather_weights(work.rows.data(), work.padded.data(), count, sums);
+    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
+      store(gradient + n, load(gradient + n) + load(back + n) * Gelu<T>(load(z + n)).slope);
+  }
+
+  void unpack_weights(const T* sums, T* W, T* c, Pool pool) const {
+    if (has_weights_) unpack<T, 2>(sums, form_.padded(), 0, width_, {{W, width_}, {c, 1}}, pool);
   }
 
  private:
-  // The values of a tile, and gelu of them with a row of ones.
-  void load_gate(int64_t first, int64_t count, T* z, T* rows) const {
-    load_tile(in_.z + first * width_, count, width_, z);
+  // The gates of a tile before their sigmoid, and the tile's random bits.
+  void open(int64_t first, int64_t count, const T* z, Work& work) const {
+    if (work.dropout.active()) work.dropout.start(first, count);
+    if (!has_weights_) return;
+    T* rows = work.rows.data();
     for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) store(rows + n, Gelu<T>(load(z + n)).value);
     for (int64_t k = 0; k < kTile; ++k) rows[width_ * kTile + k] = k < count ? T(1) : T(0);
+    form_.apply(rows, count, work.gates.data());
   }
 
-  const GateShape& shape_;
-  const GateInputs<T>& in_;
+  const GateShape shape_;
+  const T* keys_;
   const int64_t width_;
+  const bool has_weights_;
   const Layout layout_;
-  const Form<T> form_;
+  Form<T> form_;
 };
 
+// rows += u for the events of a tile.
 template <class T>
-void gate(const GateShape& shape, const GateInputs<T>& in, T* out, Pool pool) {
-  Gate<T>(shape, in, Layouts::kApply).forward(out, pool);
+inline void add_tile(const T* u, int64_t count, int64_t width, T* work, T* rows) {
+  load_tile(u, count, width, work);
+  for (int64_t n = 0; n < width * kTile; n += kLanes<T>) store(rows + n, load(rows + n) + load(work + n));
 }
 
 template <class T>
+void gate(const GateShape& shape, const GateInputs<T>& in, T* out, Pool pool) {
+  const Gate<T> gate(shape, in.W, in.c, in.keys, Layouts::kApply);
+  const Chunks chunks = Chunks::small(shape.events());
+  const int64_t width = shape.width;
+  parallel(pool, chunks.count, [&](int64_t chunk) {
+    Buffer<T> z(width * kTile), skip(width * kTile);
+    typename Gate<T>::Work work(gate);
+    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+      load_tile(in.z + first * width, count, width, z.data());
+      gate.apply(first, count, z.data(), work);
+      if (in.u != nullptr) add_tile(in.u + first * width, count, width, skip.data(), z.data());
+      store_tile(z.data(), count, width, out + first * width);
+    });
+  });
+}
+
+// From the gradient that reaches `out` those of z, W and c; that of u is the same as that of `out`.
+template <class T>
 void gate_gradient(const GateShape& shape, const GateInputs<T>& in, const T* out_gradient, const GateGradients<T>& out,
                    Pool pool) {
-  Gate<T>(shape, in, Layouts::kBoth).gradient(out_gradient, out, pool);
+  const Gate<T> gate(shape, in.W, in.c, in.keys, Layouts::kBoth);
+  const Chunks chunks = Chunks::of(shape.events());
+  const int64_t width = shape.width;
+  Sums<T> sums(chunks, gate.sums_size());
+  parallel(pool, chunks.count, [&](int64_t chunk) {
+    sums.clear(chunk);
+    Buffer<T> z(width * kTile), gradient(width * kTile);
+    typename Gate<T>::Work work(gate);
+    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+      load_tile(in.z + first * width, count, width, z.data());
+      load_tile(out_gradient + first * width, count, width, gradient.data());
+      gate.back(first, count, z.data(), gradient.data(), sums.of(chunk), work);
+      store_tile(gradient.data(), count, width, out.z + first * width);
+    });
+  });
+  gate.unpack_weights(sums.total(pool), out.W, out.c, pool);
 }
 
 }  // namespace s7::S7_ISA

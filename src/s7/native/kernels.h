@@ -17,6 +17,8 @@ struct Pool {
 
 enum class Gain : int32_t { kNone = 0, kRate = 1, kVariance = 2 };
 enum class Direct : int32_t { kStatic = 0, kDiagonal = 1, kFull = 2 };
+enum class NormKind : int32_t { kNone = 0, kLayer = 1, kRms = 2, kAffine = 3 };
+inline constexpr double kNormEpsilon = 1e-5;
 
 // Marks of an event, as a number: their sum.
 inline constexpr int kAbsent = 1;  // padding: the state passes it unchanged
@@ -29,6 +31,10 @@ struct LayerShape {
   Direct direct;
   double a, b;       // of the rate 1 / (a w² + b)
   int64_t rank = 0;  // of the factored form; 0 is the full one
+  // Of the block around the layer.
+  NormKind norm = NormKind::kNone;
+  bool skip = false;
+  uint32_t threshold = 0;  // of 65536: the probability of dropout
 
   // Always inlined: this file is compiled for several instruction sets, and no set may borrow another's code.
   __attribute__((always_inline)) int64_t rows() const { return oscillate ? 2 * state : state; }
@@ -48,6 +54,10 @@ struct LayerInputs {
   // In place of W_B and W_C in a layer of rank R: V3 ((V1 u) * (V2 u)) and U3 ((U1 x) * (U2 u)).
   const T *V1, *V2, *V3;  // (R, width), (R, width), (rows, R)
   const T *U1, *U2, *U3;  // (R, rows), (R, width), (width, R)
+  // Of the block: null where it has no norm, no shift, no gate or no dropout.
+  const T *scale, *shift;    // (width)
+  const T *gate_W, *gate_c;  // (width, width), (width)
+  const T* keys;             // (batch, 4), as in GateInputs
 };
 
 // `raw` (w_k) and `input` (B_k u_k + b) are what the gradient needs beside the states; null if it is not wanted.
@@ -65,6 +75,7 @@ struct LayerSaved {
 template <class T>
 struct LayerGradients {
   T *u, *dt, *initial, *w, *W_w, *omega, *B, *W_B, *b, *C, *W_C, *D, *W_D, *V1, *V2, *V3, *U1, *U2, *U3;
+  T *scale, *shift, *gate_W, *gate_c;
 };
 
 // x_k = a_k x_{k-1} + v_k over (batch, length, state); complex numbers are pairs (real, imaginary).

@@ -28,6 +28,10 @@ class LayerOptions(NamedTuple):
     rank: int  # of the factored form; 0 is the full one
     a: float
     b: float
+    norm: int = 0  # of the block: 0 none, 1 layer, 2 RMS, 3 affine
+    gated: bool = False
+    skip: bool = False
+    threshold: int = 0  # of dropout, in units of 1/65536
 
 
 # The recurrence ------------------------------------------------------------------------------------------------------
@@ -106,18 +110,19 @@ def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "
 # In this order. Absent ones have no elements; then come W_B and W_C, or the six factors.
 LAYER_WEIGHTS = ("w", "W_w", "omega", "B", "b", "C", "D", "W_D")
 FULL, FACTORED = ("W_B", "W_C"), ("V1", "V2", "V3", "U1", "U2", "U3")
+BLOCK_WEIGHTS = ("scale", "shift", "gate_W", "gate_c")
 
 
 def _make_layer(name: str, count: int):
     """The layer with so many weights."""
-    weights = slice(4, 4 + count)
+    weights = slice(5, 5 + count)
 
-    def shapes(u, dt, marks, initial, *rest, save):
+    def shapes(u, dt, marks, initial, keys, *rest, save):
         n, length, _ = u.shape
         states, kept = rest[0].shape[0], length if save else 0
         return [u.shape, (n, length, initial.shape[1]), (n, kept, states), (n, kept, initial.shape[1])]
 
-    def gradient_shapes(u, dt, marks, initial, *rest, groups):
+    def gradient_shapes(u, dt, marks, initial, keys, *rest, groups):
         return [u.shape, dt.shape, initial.shape, *((groups, *weight.shape) for weight in rest[:count])]
 
     call = custom_call("s7_layer", weights, shapes)
@@ -136,13 +141,15 @@ def _make_layer(name: str, count: int):
 
     def gradient(options, saved, gradients):
         du, ddt, dinitial, *dweights = gradient_call(*saved, *gradients, options=options, groups=1)
-        return du, ddt, jnp.zeros_like(saved[2]), dinitial, *(gradient[0] for gradient in dweights)
+        marks, keys = saved[2], saved[4]
+        of_weights = (gradient[0] for gradient in dweights)
+        return du, ddt, jnp.zeros_like(marks), dinitial, jnp.zeros_like(keys), *of_weights
 
     return differentiable(name, weights, value, value_and_saved, gradient)
 
 
-_full_layer = _make_layer("s7_full_layer", len(LAYER_WEIGHTS + FULL))
-_factored_layer = _make_layer("s7_factored_layer", len(LAYER_WEIGHTS + FACTORED))
+_full_layer = _make_layer("s7_full_layer", len(LAYER_WEIGHTS + FULL + BLOCK_WEIGHTS))
+_factored_layer = _make_layer("s7_factored_layer", len(LAYER_WEIGHTS + FACTORED + BLOCK_WEIGHTS))
 
 
 def layer(
@@ -152,15 +159,23 @@ def layer(
     initial: Float[Array, " S"],
     weights: list[Array],
     options: LayerOptions,
+    key: Float[Array, "4"] | None = None,
 ) -> tuple[Float[Array, "L H"], Float[Array, " S"]]:
-    """The fused layer: its outputs, and its state after the last event as real numbers.
+    """The fused layer, with the block around it where the options say so.
 
-    A mark is 1 where there is no event, plus 2 where a new sequence starts.
+    Args:
+        marks: 1 where there is no event, plus 2 where a new sequence starts.
+        weights: those of the layer, then `BLOCK_WEIGHTS`; absent ones have no elements.
+        key: the random bits of dropout, from `dropout.halves`.
+
+    Returns:
+        The outputs, and the state after the last event as real numbers.
     """
     absent = jnp.zeros((1, 0), u.dtype)
     dt, marks = (absent if q is None else q[None] for q in (dt, marks))
+    keys = jnp.zeros((1, 4), u.dtype) if key is None else key[None]
     run = _factored_layer if options.rank else _full_layer
-    y, final = run(u[None], dt, marks, initial[None], *weights, options=options)
+    y, final = run(u[None], dt, marks, initial[None], keys, *weights, options=options)
     return y[0], final[0]
 
 

@@ -8,7 +8,9 @@
 #pragma once
 
 #include "discretization.h"
+#include "gate.h"
 #include "maps.h"
+#include "norm.h"
 #include "scan.h"
 
 namespace s7::S7_ISA {
@@ -46,8 +48,11 @@ class Layer {
         discretization_(shape, in.dt != nullptr),
         raw_(linear(states_, in.W_w, in.w, layouts)),
         input_(Map::input(layout_, rows_, in, layouts)),
-        output_(Map::output(layout_, in, layouts)),
-        direct_(direct(layouts)) {}
+        output_(Map::output(layout_, in, for_output(layouts))),
+        direct_(direct(layouts)),
+        norm_(shape, in.scale, in.shift),
+        gate_({shape.batch, shape.length, shape.width, shape.threshold}, in.gate_W, in.gate_c, in.keys,
+              for_output(layouts)) {}
 
   void forward(const LayerOutputs<T>& out, Pool pool) const {
     const int64_t events = shape_.events();
@@ -58,7 +63,7 @@ class Layer {
       Buffer<T> work(input_.work_size());
       rows.clear();
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_input(in_.u + first * width_, count, width_, rows.data());
+        load_normalised(first, count, rows.data());
         raw_.apply(rows.data(), count, raw.data());
         input_.apply(rows.data(), count, input.data(), work.data());
         if (out.raw != nullptr) {
@@ -74,12 +79,15 @@ class Layer {
     run(a.data(), in_.initial, out.x, shape_.reverse, pool);
     parallel(pool, chunks.count, [&](int64_t chunk) {
       Buffer<T> rows(layout_.size()), y(width_ * kTile), direct(width_ * kTile), work(output_.work_size());
+      typename Gate<T>::Work gate_work(gate_);
       rows.clear();
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_input(in_.u + first * width_, count, width_, rows.data());
+        load_normalised(first, count, rows.data());
         load_tile(out.x + first * rows_, count, rows_, rows.data() + layout_.state_row() * kTile);
         output_.apply(rows.data(), count, y.data(), work.data());
         pass_through(rows.data(), count, direct.data(), y.data());
+        if (ends_in_gate()) gate_.apply(first, count, y.data(), gate_work);
+        if (shape_.skip) add_tile(in_.u + first * width_, count, width_, direct.data(), y.data());
         store_tile(y.data(), count, width_, out.y + first * width_);
       });
     });
@@ -90,11 +98,13 @@ class Layer {
     const Chunks chunks = Chunks::of(events);
     Buffer<T> a(events * rows_), adjoint(events * rows_);
     Sums<T> output_sums(chunks, output_.sums_size()), direct_sums(chunks, direct_.sums_size());
+    Sums<T> gate_sums(chunks, gate_.sums_size()), norm_sums(chunks, norm_.sums_size());
     parallel(pool, chunks.count, [&](int64_t chunk) {
       output_sums.clear(chunk);
       direct_sums.clear(chunk);
+      gate_sums.clear(chunk);
       before_the_scan(chunks, chunk, saved, out.u, a.data(), adjoint.data(), output_sums.of(chunk),
-                      direct_sums.of(chunk));
+                      direct_sums.of(chunk), gate_sums.of(chunk));
     });
     run_back(a.data(), saved.final_gradient, adjoint.data(), out.initial, pool);
     Sums<T> raw_sums(chunks, raw_.sums_size()), input_sums(chunks, input_.sums_size()), omega_sums(chunks, states_);
@@ -102,17 +112,35 @@ class Layer {
       raw_sums.clear(chunk);
       input_sums.clear(chunk);
       omega_sums.clear(chunk);
+      norm_sums.clear(chunk);
       after_the_scan(chunks, chunk, saved, adjoint.data(), out.u, out.dt, raw_sums.of(chunk), input_sums.of(chunk),
-                     omega_sums.of(chunk));
+                     omega_sums.of(chunk), norm_sums.of(chunk));
     });
     unpack<T, 2>(raw_sums.total(pool), raw_.padded(), 0, states_, {{out.W_w, width_}, {out.w, 1}}, pool);
     input_.unpack_input(input_sums.total(pool), out, pool);
     output_.unpack_output(output_sums.total(pool), out, pool);
     unpack_direct(direct_sums.total(pool), out, pool);
+    gate_.unpack_weights(gate_sums.total(pool), out.gate_W, out.gate_c, pool);
+    const T* of_norm = norm_sums.total(pool);
+    if (out.scale != nullptr) std::memcpy(out.scale, of_norm, size_t(width_) * sizeof(T));
+    if (out.shift != nullptr) std::memcpy(out.shift, of_norm + width_, size_t(width_) * sizeof(T));
     if (out.omega != nullptr) std::memcpy(out.omega, omega_sums.total(pool), size_t(states_) * sizeof(T));
   }
 
  private:
+  bool ends_in_gate() const { return in_.gate_W != nullptr || shape_.threshold > 0; }
+
+  // The gradient of the gate needs the layer's output again.
+  Layouts for_output(Layouts layouts) const {
+    return layouts == Layouts::kBack && ends_in_gate() ? Layouts::kBoth : layouts;
+  }
+
+  // The rows of a tile that the layer reads: u, normalised, and one.
+  void load_normalised(int64_t first, int64_t count, T* rows) const {
+    load_input(in_.u + first * width_, count, width_, rows);
+    norm_.apply(rows);
+  }
+
   Form<T> linear(int64_t outputs, const T* W, const T* constant, Layouts layouts) const {
     const Columns<T, 2> weights{{{W, width_}, {constant, 1}}};
     return Form<T>(Products::linear(layout_, 0, width_ + 1), outputs, weights, layouts);
@@ -120,7 +148,7 @@ class Layer {
 
   Form<T> direct(Layouts layouts) const {
     if (shape_.direct == Direct::kFull)
-      return symmetric_form<T>(layout_, width_, in_.W_D, true, in_.D, nullptr, layouts);
+      return symmetric_form<T>(layout_, width_, in_.W_D, true, in_.D, nullptr, for_output(layouts));
     // The gradient needs the diagonal of D_k again.
     return linear(width_, in_.W_D, in_.D, layouts == Layouts::kBack ? Layouts::kBoth : layouts);
   }
@@ -218,17 +246,26 @@ class Layer {
   // From the gradient of y to that of u (through C_k and D_k), which stays in tiles until `after_the_scan` adds to it,
   // and of x at its own event; and a_k again.
   void before_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, T* u_gradient, T* a, T* adjoint,
-                       T* output_sums, T* direct_sums) const {
+                       T* output_sums, T* direct_sums, T* gate_sums) const {
     const int64_t at_state = layout_.state_row() * kTile;
     Buffer<T> rows(layout_.size()), back(layout_.size()), arriving(width_ * kTile), padded(output_.padded() * kTile);
     Buffer<T> direct(width_ * kTile), weighted(width_ * kTile), raw(states_ * kTile), factor(rows_ * kTile);
-    Buffer<T> work(output_.work_size());
+    Buffer<T> work(output_.work_size()), y(ends_in_gate() ? width_ * kTile : 0);
+    typename Gate<T>::Work gate_work(gate_);
     rows.clear();
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-      load_input(in_.u + first * width_, count, width_, rows.data());
+      load_normalised(first, count, rows.data());
       load_tile(saved.x + first * rows_, count, rows_, rows.data() + at_state);
       load_tile(saved.y_gradient + first * width_, count, width_, arriving.data());
-      const T* by_event = in_padded(saved.y_gradient + first * width_, count, width_, output_.padded(), padded.data());
+      const T* by_event = padded.data();
+      if (ends_in_gate()) {
+        output_.apply(rows.data(), count, y.data(), work.data());
+        pass_through(rows.data(), count, direct.data(), y.data());
+        gate_.back(first, count, y.data(), arriving.data(), gate_sums, gate_work);
+        pad_tile(arriving.data(), width_, output_.padded(), padded.data());
+      } else {
+        by_event = in_padded(saved.y_gradient + first * width_, count, width_, output_.padded(), padded.data());
+      }
       back.clear();
       output_.back(rows.data(), arriving.data(), by_event, count, back.data(), output_sums, work.data());
       if (shape_.direct == Direct::kFull) {
@@ -270,15 +307,16 @@ class Layer {
 
   // From the adjoint λ to the gradients of what made a_k and v_k.
   void after_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, const T* adjoint, T* u_gradient,
-                      T* dt_gradient, T* raw_sums, T* input_sums, T* omega_sums) const {
+                      T* dt_gradient, T* raw_sums, T* input_sums, T* omega_sums, T* norm_sums) const {
     Buffer<T> rows(layout_.size()), back(layout_.size()), raw(states_ * kTile), input(rows_ * kTile);
     Buffer<T> lambda(rows_ * kTile), before(rows_ * kTile), earlier(rows_ * kTile), work(input_.work_size());
     Buffer<T> padded((raw_.padded() > input_.padded() ? raw_.padded() : input_.padded()) * kTile);
+    Buffer<T> plain(norm_.active() || shape_.skip ? width_ * kTile : 0);
     rows.clear();
     back.clear();  // once: all but the rows of u gather what nobody reads
     alignas(64) T gap[kTile];
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-      load_input(in_.u + first * width_, count, width_, rows.data());
+      load_normalised(first, count, rows.data());
       take_tile(u_gradient + first * width_, count, width_, back.data());
       load_tile(saved.raw + first * states_, count, states_, raw.data());
       load_tile(saved.input + first * rows_, count, rows_, input.data());
@@ -293,6 +331,11 @@ class Layer {
       raw_.gather_weights(rows.data(), padded.data(), count, raw_sums);
       pad_tile(input.data(), rows_, input_.padded(), padded.data());
       input_.back(rows.data(), input.data(), padded.data(), count, back.data(), input_sums, work.data());
+      if (norm_.active()) {
+        load_tile(in_.u + first * width_, count, width_, plain.data());
+        norm_.back(plain.data(), count, back.data(), norm_sums);
+      }
+      if (shape_.skip) add_tile(saved.y_gradient + first * width_, count, width_, plain.data(), back.data());
       store_tile(back.data(), count, width_, u_gradient + first * width_);
     });
   }
@@ -370,6 +413,8 @@ class Layer {
   const Form<T> raw_;
   const Map input_, output_;
   const Form<T> direct_;
+  const Norm<T> norm_;
+  const Gate<T> gate_;
 };
 
 template <class T>

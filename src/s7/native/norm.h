@@ -1,0 +1,100 @@
+// The norm at the beginning of a block, on tiles of events, and its gradient.
+//
+//     layer    (u - mean) / std · scale + shift        over the channels of an event
+//     rms      u / sqrt(mean u²) · scale
+//     affine   u · scale + shift                       batch norm, with its statistics folded into scale and shift
+#pragma once
+
+#include "kernels.h"
+#include "tiles.h"
+
+namespace s7::S7_ISA {
+
+template <class T>
+class Norm {
+ public:
+  using V = Vector<T>;
+
+  Norm(const LayerShape& shape, const T* scale, const T* shift)
+      : kind_(shape.norm), width_(shape.width), scale_(scale), shift_(shift) {}
+
+  bool active() const { return kind_ != NormKind::kNone; }
+  int64_t sums_size() const { return 2 * width_; }
+
+  // Normalises the first `width` rows of a tile in place.
+  void apply(T* rows) const {
+    if (!active()) return;
+    for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+      const Statistics at = statistics(rows + k);
+      for (int64_t h = 0; h < width_; ++h) {
+        T* place = rows + h * kTile + k;
+        store(place, (load(place) - at.mean) * at.factor * scale_[h] + shift(h));
+      }
+    }
+  }
+
+  // From the gradient of the normalised rows, in place, to that of the rows u; adds to the sums for scale and shift.
+  void back(const T* u, int64_t events, T* gradient, T* sums) const {
+    if (!active()) return;
+    for (int64_t k = 0; k < events; k += kLanes<T>) {
+      const Statistics at = statistics(u + k);
+      const Integers<T> inside = lanes_below(events - k);
+      V mean = {}, along = {};
+      for (int64_t h = 0; h < width_; ++h) {
+        const V arriving = select<T>(inside, load(gradient + h * kTile + k), V{});
+        const V unit = (load(u + h * kTile + k) - at.mean) * at.factor, weighted = arriving * scale_[h];
+        mean += weighted;
+        along += weighted * unit;
+        sums[h] += total(arriving * unit);
+        sums[width_ + h] += total(arriving);
+      }
+      mean = kind_ == NormKind::kLayer ? mean / T(width_) : V{};
+      along = kind_ == NormKind::kAffine ? V{} : along / T(width_);
+      for (int64_t h = 0; h < width_; ++h) {
+        T* place = gradient + h * kTile + k;
+        const V unit = (load(u + h * kTile + k) - at.mean) * at.factor;
+        store(place, (load(place) * scale_[h] - mean - unit * along) * at.factor);
+      }
+    }
+  }
+
+ private:
+  struct Statistics {
+    V mean, factor;
+  };
+
+  Statistics statistics(const T* u) const {
+    const V one = all(T(1));
+    if (kind_ == NormKind::kAffine) return {V{}, one};
+    V mean = {}, square = {};
+    if (kind_ == NormKind::kLayer) {
+      for (int64_t h = 0; h < width_; ++h) mean += load(u + h * kTile);
+      mean = mean / T(width_);
+    }
+    for (int64_t h = 0; h < width_; ++h) {
+      const V off = load(u + h * kTile) - mean;
+      square += off * off;
+    }
+    return {mean, one / root<T>(square / T(width_) + T(kNormEpsilon))};
+  }
+
+  T shift(int64_t h) const { return shift_ == nullptr ? T(0) : shift_[h]; }
+
+  static Integers<T> lanes_below(int64_t count) {
+    Integers<T> inside;
+    for (int n = 0; n < kLanes<T>; ++n) inside[n] = n < count ? -1 : 0;
+    return inside;
+  }
+
+  static T total(V v) {
+    T sum = 0;
+    for (int n = 0; n < kLanes<T>; ++n) sum += v[n];
+    return sum;
+  }
+
+  NormKind kind_;
+  int64_t width_;
+  const T *scale_, *shift_;
+};
+
+}  // namespace s7::S7_ISA
