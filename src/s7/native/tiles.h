@@ -40,7 +40,9 @@ class Sums {
 
   // The set of a chunk, to be cleared by whoever begins to fill it.
   T* of(int64_t chunk) { return sums_.data() + chunk * size_; }
-  void clear(int64_t chunk) { std::memset(of(chunk), 0, size_t(size_) * sizeof(T)); }
+  void clear(int64_t chunk) {
+    if (size_ > 0) std::memset(of(chunk), 0, size_t(size_) * sizeof(T));
+  }
 
   // All sets added up, always in the same order.
   const T* total(Pool pool) {
