@@ -636,11 +636,13 @@ void check_layer(const LayerProblem& problem) {
       slopes[n].check(gradients.*kDifferentiable<double>[n].array,
                       name + " double: d" + kDifferentiable<double>[n].name);
 
+    // A norm divides by a deviation that may be small, and magnifies what single precision loses.
+    const double loose = problem.shape.norm == NormKind::kNone ? 2e-5 : 5e-4;
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
     check_layer_results(single_results, plain, 5e-6, name + " float");
     for (size_t n = 0; n < slopes.size(); ++n)
-      check_close(single_gradients.*kDifferentiable<float>[n].array, gradients.*kDifferentiable<double>[n].array, 2e-5,
+      check_close(single_gradients.*kDifferentiable<float>[n].array, gradients.*kDifferentiable<double>[n].array, loose,
                   name + " float: d" + kDifferentiable<float>[n].name);
 
     const auto unsaved = run_layer(set.kernels<float>(), problem, false, kSerial);
