@@ -1,15 +1,16 @@
 // All kernels for one instruction set: compiled once for each, with S7_ISA naming it.
 #include "gate.h"
 #include "layer.h"
+#include "windows.h"
 
 namespace s7::S7_ISA {
 
 namespace {
 
 template <class T>
-constexpr Kernels<T> kTable = {layer<T>,     layer_gradient<T>,     scan<T>,     scan_gradient<T>,
-                               quadratic<T>, quadratic_gradient<T>, bilinear<T>, bilinear_gradient<T>,
-                               gate<T>,      gate_gradient<T>};
+constexpr Kernels<T> kTable = {layer<T>,       layer_gradient<T>,       scan<T>,     scan_gradient<T>,
+                               quadratic<T>,   quadratic_gradient<T>,   bilinear<T>, bilinear_gradient<T>,
+                               window_scan<T>, window_scan_gradient<T>, gate<T>,     gate_gradient<T>};
 
 }  // namespace
 

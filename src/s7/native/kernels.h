@@ -105,6 +105,26 @@ struct GateGradients {
   T *z, *W, *c;
 };
 
+// The states at the ends of windows of `stride` events; of the layer's shape the rank and the block do not count.
+struct WindowShape {
+  LayerShape layer;
+  int64_t stride, table;  // rows of the table, where there are tokens
+};
+
+// `token` is null where each event has a row of its own.
+template <class T>
+struct WindowInputs {
+  const T *token, *dt, *marks;  // (batch, length)
+  const T* initial;             // (batch, rows)
+  const T *raw, *drive;         // (table, state) and (table, rows), or (batch, length, …)
+  const T* omega;               // (state)
+};
+
+template <class T>
+struct WindowGradients {
+  T *dt, *initial, *raw, *drive, *omega;
+};
+
 template <class T>
 struct Kernels {
   void (*layer)(const LayerShape&, const LayerInputs<T>&, const LayerOutputs<T>&, Pool);
@@ -123,6 +143,9 @@ struct Kernels {
                    T* y, Pool);
   void (*bilinear_gradient)(int64_t events, int64_t width, int64_t rows, int64_t outputs, const T* W, const T* x,
                             const T* u, const T* gradient, T* W_gradient, T* x_gradient, T* u_gradient, Pool);
+  void (*window_scan)(const WindowShape&, const WindowInputs<T>&, T* x, Pool);
+  void (*window_scan_gradient)(const WindowShape&, const WindowInputs<T>&, const T* x, const T* x_gradient,
+                               const WindowGradients<T>&, Pool);
   void (*gate)(const GateShape&, const GateInputs<T>&, T* out, Pool);
   void (*gate_gradient)(const GateShape&, const GateInputs<T>&, const T* out_gradient, const GateGradients<T>&, Pool);
 };

@@ -179,6 +179,73 @@ def layer(
     return y[0], final[0]
 
 
+# Windows of events ---------------------------------------------------------------------------------------------------
+
+
+class WindowOptions(NamedTuple):
+    """As `LayerOptions`, with the number of events in a window."""
+
+    oscillate: bool
+    reverse: bool
+    gain: int
+    stride: int
+    a: float
+    b: float
+
+
+def _make_window_scan(name: str, weights: slice):
+    """The scan of events that share rows of a table (these are then weights), or have a row each (data)."""
+
+    def shapes(token, dt, marks, initial, raw, drive, omega, windows):
+        return [(initial.shape[0], windows, initial.shape[1])]
+
+    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, groups):
+        shared = raw.ndim == 2
+        of_rows = [(groups, *q.shape) if shared else q.shape for q in (raw, drive)]
+        return [dt.shape, initial.shape, *of_rows, (groups, *omega.shape)]
+
+    call = custom_call("s7_window_scan", weights, shapes)
+    gradient_call = custom_call("s7_window_scan_gradient", weights, gradient_shapes)
+
+    def value_and_saved(options, *arrays):
+        token, raw = arrays[0], arrays[4]
+        length = token.shape[1] if raw.ndim == 2 else raw.shape[1]
+        (x,) = call(*arrays, options=options, windows=length // options.stride)
+        return [x], (*arrays, x)
+
+    def gradient(options, saved, gradients):
+        ddt, dinitial, draw, ddrive, domega = gradient_call(*saved, *gradients, options=options, groups=1)
+        shared = saved[4].ndim == 2
+        of_rows = (draw[0], ddrive[0]) if shared else (draw, ddrive)
+        return jnp.zeros_like(saved[0]), ddt, jnp.zeros_like(saved[2]), dinitial, *of_rows, domega[0]
+
+    return differentiable(name, weights, lambda *arguments: value_and_saved(*arguments)[0], value_and_saved, gradient)
+
+
+_token_scan = _make_window_scan("s7_token_windows", slice(4, 7))
+_event_scan = _make_window_scan("s7_event_windows", slice(6, 7))
+
+
+def window_scan(
+    raw: Float[Array, "R P"],
+    drive: Float[Array, "R S"],
+    omega: Float[Array, " W"],
+    token: Float[Array, " L"] | None,
+    dt: Float[Array, " L"] | None,
+    marks: Float[Array, " L"] | None,
+    initial: Float[Array, " S"],
+    options: WindowOptions,
+) -> Float[Array, "M S"]:
+    """The states at the ends of windows, from w_k and B_k u_k + b of each event or, with tokens, of each table row."""
+    absent = jnp.zeros((1, 0), raw.dtype)
+    dt, marks = (absent if q is None else q[None] for q in (dt, marks))
+    if token is None:
+        (x,) = _event_scan(absent, dt, marks, initial[None], raw[None], drive[None], omega, options=options)
+    else:
+        (x,) = _token_scan(token[None], dt, marks, initial[None], raw, drive, omega, options=options)
+    return x[0]
+
+
 # The end of a block ---------------------------------------------------------------------------------------------------
 
 
