@@ -50,12 +50,39 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
             The states, (L, P).
         """
 
+    # Whether `gate` is written, and whether `layer` computes the block around a layer too.
+    has_gate: ClassVar[bool] = False
+    has_blocks: ClassVar[bool] = False
+
     def fuses(self, transition: Any, form: Any) -> bool:
         """Whether `layer` computes S7 layers with this transition and form."""
         return False
 
     def layer(self, transition, form, rates, maps, u, dt, mask, reset, state, *, reverse: bool) -> tuple[Array, Array]:
-        """The outputs (L, H) and the final state (P,) of a whole layer; called only where `fuses` says so."""
+        """The outputs (L, H) and the final state (P,) of a whole layer; called only where `fuses` says so.
+
+        A backend with `has_blocks` also takes `around`, a `fused.Around`: the parts of the block around the layer.
+        """
+        raise NotImplementedError
+
+    def fuses_windows(self, transition: Any) -> bool:
+        """Whether `window_states` computes the states of layers with this transition."""
+        return False
+
+    def window_states(
+        self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride: int, reverse: bool
+    ) -> Array:
+        """The states (L / stride, P) at the ends of windows of events; called only where `fuses_windows` says so.
+
+        Args:
+            w, drive: The raw parameter (R, P) and the input to the state in real rows (R, S), of each event or, where
+                `token` is given, of each row of a table.
+            token: The row of each event, (L,), or None.
+        """
+        raise NotImplementedError
+
+    def gate(self, z: Array, gate: Any, dropout: Any, skip: Array | None) -> Array:
+        """skip + dropout(z * sigmoid(W gelu(z) + c)); called only where `has_gate` says so. See gating.py."""
         raise NotImplementedError
 
     def unavailable_reason(self) -> str:

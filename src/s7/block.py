@@ -17,8 +17,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
+from s7 import fused
 from s7.contractions import linear
+from s7.dropout import Dropout
 from s7.forms import Form, Full
+from s7.gating import end_block
 from s7.initialization import constant, draw, split
 from s7.layer import S7Layer
 from s7.norm import Moments, Norm, NormName, make_norm
@@ -229,26 +232,42 @@ class Block(eqx.Module):
     ) -> tuple[Signal, Any, Moments | None]:
         """Norm, layers, gate, dropout, skip and projection. `above.values` are what the skip adds.
 
-        This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike. A backend
-        with a kernel for all of it is to be asked here.
+        This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike.
         """
         before = self.config.norm_place == "before"
         moments = None
-        normalise: Callable[[Array], Array] = lambda u: u  # noqa: E731
-        if before:
-            normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
-        z, x = self._layers(read, normalise, x)
-        if self.gate is not None:
-            z = _gated(self.gate, z)
-        z = _dropout(z, self.config.dropout, key)
-        if self.config.skip:
-            z = above.values + z
+        dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
+        gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
+        if self._is_fused(read):
+            z, x = self._fused(read, x, gate, dropout)
+        else:
+            normalise: Callable[[Array], Array] = lambda u: u  # noqa: E731
+            if before:
+                normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
+            z, x = self._layers(read, normalise, x)
+            z = end_block(z, gate, dropout, above.values if self.config.skip else None)
         if not before:
             normalise, moments = self.norm.prepare(z, above.mask, batch_axis)
             z = normalise(z)
         if self.project is not None:
             z = self.project(z)
         return above._replace(values=z), x, moments
+
+    def _is_fused(self, read: LayerInputs) -> bool:
+        """Whether the backend computes everything up to the skip in one call."""
+        if not isinstance(self.layer, S7Layer) or self.backward is not None or read.events is not read.ends:
+            return False
+        if self.config.norm_place != "before" or self.norm.kernel is None:
+            return False
+        backend = fused.backend_for(read.ends.shape[0])
+        return backend.has_blocks and backend.fuses(self.layer.transition, self.layer.form)
+
+    def _fused(self, read: LayerInputs, x: Any, gate, dropout: Dropout | None) -> tuple[Array, Any]:
+        assert isinstance(self.layer, S7Layer)
+        assert self.norm.kernel is not None
+        scale, shift = (getattr(self.norm, name, None) for name in ("scale", "shift"))
+        around = fused.Around(self.norm.kernel, scale, shift, gate, dropout, self.config.skip)
+        return self.layer.run(read.ends, read.timing, x, around=around)
 
     def _layers(self, read: LayerInputs, normalise: Callable[[Array], Array], x: Any) -> tuple[Array, Any]:
         """The sum of both directions' outputs, and the final state of the first."""
@@ -267,14 +286,3 @@ class Block(eqx.Module):
     def _stride(self, read: LayerInputs) -> int:
         events = read.events.token if isinstance(read.events, Rows) else read.events
         return events.shape[0] // read.ends.shape[0]
-
-
-@jax.checkpoint  # on long sequences the intermediates would take more memory than all the rest
-def _gated(gate: Linear, z: Array) -> Array:
-    return z * jax.nn.sigmoid(gate(jax.nn.gelu(z)))
-
-
-def _dropout(z: Array, rate: float, key: PRNGKeyArray | None) -> Array:
-    if key is None or rate == 0:
-        return z
-    return jnp.where(jax.random.bernoulli(key, 1 - rate, z.shape), z / (1 - rate), 0)

@@ -16,7 +16,7 @@ from s7.forms import Form, Full
 from s7.initialization import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
 from s7.sequence_layer import SequenceLayer, reverse_gaps
-from s7.signal import REGULAR, Rows
+from s7.signal import REGULAR, Rows, Timing
 from s7.transitions import Stable, Transition
 
 _UNCHANGED: Any = object()
@@ -117,16 +117,53 @@ class S7Layer(SequenceLayer):
     # The parts of a call, for a block to put together in its own way.
 
     def apply(self, events, timing=REGULAR, state=None, *, ends=None, stride=1, reverse=False):
-        """As one call of the backend where it has one, else from the parts."""
-        plain = stride == 1 and not isinstance(events, Rows)
-        if not (plain and fused.is_fused(self.transition, self.form, events.shape[0])):
-            return super().apply(events, timing, state, ends=ends, stride=stride, reverse=reverse)
+        """In one call of the backend where it has one, else from the parts."""
+        length = events.token.shape[0] if isinstance(events, Rows) else events.shape[0]
+        if stride == 1 and not isinstance(events, Rows) and fused.is_fused(self.transition, self.form, length):
+            return self.run(events, timing, state, reverse=reverse)
+        return super().apply(events, timing, state, ends=ends, stride=stride, reverse=reverse)
+
+    def run(
+        self,
+        u: Float[Array, "L H"],
+        timing: Timing,
+        state: Inexact[Array, " P"] | None,
+        *,
+        reverse: bool = False,
+        around: fused.Around | None = None,
+    ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
+        """The layer, or with `around` the block, in one call of the backend."""
         dt, mask, reset = timing
         if reverse:
             dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
         kind = self.transition, self.form, self.rates, self.maps
-        return fused.run(*kind, events, dt, mask, reset, initial, reverse=reverse)
+        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse, around=around)
+
+    def token_states(self, rows: Rows, timing: Timing, state, *, stride: int, reverse: bool):
+        """As `states`, from events that are rows of a table."""
+        backend = fused.backend_for(rows.token.shape[0])
+        if not backend.fuses_windows(self.transition):
+            return super().token_states(rows, timing, state, stride=stride, reverse=reverse)
+        return self._window_states(self.drive(rows.table), rows.token, timing, state, stride, reverse)
+
+    def _window_states(self, drive: Drive, token, timing, state, stride: int, reverse: bool):
+        dt, mask, reset = timing
+        if reverse:
+            dt, reset = reverse_gaps(dt, mask, reset)
+        initial = self.init_state() if state is None else state
+        x = fused.window_states(
+            self.transition,
+            self.rates,
+            drive.w,
+            drive.input,
+            token,
+            (dt, mask, reset),
+            initial,
+            stride=stride,
+            reverse=reverse,
+        )
+        return x, x[0 if reverse else -1]
 
     def drive(self, u: Float[Array, "L H"]) -> Drive:
         """What depends on each event alone."""
@@ -148,6 +185,8 @@ class S7Layer(SequenceLayer):
         With `reverse` the scan comes from the end, a gap lies between an event and the next, and a window ends
         at its first event.
         """
+        if stride > 1 and fused.backend_for(drive.w.shape[0]).fuses_windows(self.transition):
+            return self._window_states(drive, None, Timing(dt, mask, reset), state, stride, reverse)
         if reverse:
             dt, reset = reverse_gaps(dt, mask, reset)
         a, gain = self.transition.discretize(self.rates, drive.w, dt)

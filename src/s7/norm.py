@@ -6,7 +6,7 @@ thus has the same interface as norms that need one event.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,6 +29,9 @@ class Moments(NamedTuple):
 
 class Norm(eqx.Module):
     """The base class of norms."""
+
+    # The name of the norm for kernels that normalise an event by itself; None if it needs other statistics.
+    kernel: ClassVar[str | None] = None
 
     @property
     def moments(self) -> Moments | None:
@@ -54,6 +57,7 @@ class Norm(eqx.Module):
 class LayerNorm(Norm):
     """(u - mean) / std over the channels, scaled and shifted."""
 
+    kernel: ClassVar[str | None] = "layer"
     scale: Float[Array, " H"]
     shift: Float[Array, " H"]
 
@@ -72,6 +76,7 @@ class LayerNorm(Norm):
 class RMSNorm(Norm):
     """u / sqrt(mean u²) over the channels, scaled."""
 
+    kernel: ClassVar[str | None] = "rms"
     scale: Float[Array, " H"]
 
     def __init__(self, width: int, dtype: DTypeLike):
@@ -124,6 +129,8 @@ class BatchNorm(Norm):
 
 class NoNorm(Norm):
     """No normalization."""
+
+    kernel: ClassVar[str | None] = "none"
 
     def prepare(self, u, mask, batch_axis):
         return lambda u: u, None

@@ -87,13 +87,17 @@ class SequenceLayer(eqx.Module):
             reverse: Run from the last event to the first.
         """
         if isinstance(events, Rows):
-            drive = jax.tree.map(lambda q: q[events.token], self.drive(events.table))
+            x, final = self.token_states(events, timing, state, stride=stride, reverse=reverse)
         else:
-            drive = self.drive(events)
-        x, final = self.states(drive, *timing, state, stride=stride, reverse=reverse)
+            x, final = self.states(self.drive(events), *timing, state, stride=stride, reverse=reverse)
         if ends is None:
             ends = events.table[events.token] if isinstance(events, Rows) else events
         return self.output(x, ends), final
+
+    def token_states(self, rows: Rows, timing: Timing, state: Any, *, stride: int, reverse: bool) -> tuple[Any, Any]:
+        """As `states`, from events that are rows of a table: the drive is computed once per row."""
+        drive = jax.tree.map(lambda q: q[rows.token], self.drive(rows.table))
+        return self.states(drive, *timing, state, stride=stride, reverse=reverse)
 
     def __call__(
         self,

@@ -264,10 +264,10 @@ LayerInputs<T> layer_inputs(Arrays<T>& arrays, const LayerShape& shape, bool gat
   return in;
 }
 
-ffi::Error layer(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool oscillate,
+ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool oscillate,
                  bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b, int64_t norm, bool gated,
                  bool skip, int64_t threshold) {
-  return with_arrays("s7 layer", arguments, results, [&](auto& arrays, bool is_complex) {
+  return with_arrays("s7 block", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "u must be real");
     const LayerShape shape =
         layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b, norm, gated, skip, threshold});
@@ -283,10 +283,10 @@ ffi::Error layer(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
 }
 
 // The gradients of weights have one more dimension in front: the batch in so many groups, each with a sum of its own.
-ffi::Error layer_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
+ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
                           bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b,
                           int64_t norm, bool gated, bool skip, int64_t threshold) {
-  return with_arrays("s7 layer_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
+  return with_arrays("s7 block_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "u must be real");
     LayerShape shape =
         layer_shape(arrays, {oscillate, reverse, gain, direct, rank, a, b, norm, gated, skip, threshold});
@@ -607,7 +607,7 @@ ffi::Error gate_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, 
 
 auto bind() { return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets(); }
 
-auto bind_layer() {
+auto bind_block() {
   return bind()
       .Attr<bool>("oscillate")
       .Attr<bool>("reverse")
@@ -635,8 +635,8 @@ auto bind_windows() {
 }  // namespace
 }  // namespace s7
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_layer, s7::layer, s7::bind_layer());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_layer_gradient, s7::layer_gradient, s7::bind_layer());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block, s7::block, s7::bind_block());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_gradient, s7::block_gradient, s7::bind_block());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_scan, s7::scan, s7::bind().Attr<bool>("reverse"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_scan_gradient, s7::scan_gradient, s7::bind().Attr<bool>("reverse"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_quadratic, s7::quadratic, s7::bind());

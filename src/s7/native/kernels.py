@@ -125,8 +125,8 @@ def _make_layer(name: str, count: int):
     def gradient_shapes(u, dt, marks, initial, keys, *rest, groups):
         return [u.shape, dt.shape, initial.shape, *((groups, *weight.shape) for weight in rest[:count])]
 
-    call = custom_call("s7_layer", weights, shapes)
-    gradient_call = custom_call("s7_layer_gradient", weights, gradient_shapes)
+    call = custom_call("s7_block", weights, shapes)
+    gradient_call = custom_call("s7_block_gradient", weights, gradient_shapes)
 
     def final(options, x):
         return x[:, 0 if options.reverse else -1]
