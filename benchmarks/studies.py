@@ -1,6 +1,7 @@
 """Comparisons of models and ablations of S7 for docs/results.md.
 
     python -m benchmarks.studies --run walker2d          runs the unfinished trials of a study, in runs/studies
+    python -m benchmarks.studies --run walker2d --models mamba    runs some models again and replaces their results
     python -m benchmarks.results                          writes the page from the results in docs/results
 
 Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
@@ -8,6 +9,7 @@ written without training.
 """
 
 import argparse
+import json
 import shlex
 import shutil
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from benchmarks.stored import RESULTS, ROOT, records, store
 from s7.publishing.markdown import Document
 from s7.publishing.text import metric_mean_std, metric_name, metric_value, number
+from s7.storage import write_atomically
 from s7.study import Summary
 from s7.study.summary import comparison_text
 
@@ -64,17 +67,29 @@ STUDIES = (
 )
 
 
-def run(entry: StudyEntry, jobs: int, data: Path | None) -> None:
-    """Run the unfinished trials of a study and store its results."""
+def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = None) -> None:
+    """Run the unfinished trials of a study, of all its models or of some, and store the results."""
     from s7.cli.main import main
 
-    out = RUNS / entry.name
+    out = RUNS / (entry.name if models is None else f"{entry.name}-{models.replace(',', '-')}")
     words = [*shlex.split(entry.command), "--jobs", str(jobs), "--out", str(out)]
+    words += [] if models is None else ["--models", models]  # the last one counts
     # Status 1: a trial failed, which the page reports.
     if main([*words, *(["--data", str(data)] if data else [])]) > 1:
         raise SystemExit(f"{entry.name}: stopped")
-    shutil.copy(out / "comparison.json", entry.summary)
+    if models is None:
+        shutil.copy(out / "comparison.json", entry.summary)
+    else:
+        _replace_scores(entry.summary, out / "comparison.json")
     store({f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")})
+
+
+def _replace_scores(summary: Path, rerun: Path) -> None:
+    """Replace the scores of the models that were run again."""
+    stored, new = (json.loads(path.read_text(encoding="utf-8")) for path in (summary, rerun))
+    scores = {score["name"]: score for score in new["scores"]}
+    stored["scores"] = [scores.get(score["name"], score) for score in stored["scores"]]
+    write_atomically(summary, json.dumps(stored, indent=1).encode())
 
 
 def add_section(document: Document, entry: StudyEntry) -> None:
@@ -136,11 +151,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     entries = {entry.name: entry for entry in STUDIES}
     parser.add_argument("--run", nargs="+", required=True, choices=[*entries, "all"], help="studies to run")
+    parser.add_argument("--models", metavar="A,B,…", help="run only these models, and replace their results")
     parser.add_argument("--jobs", type=int, default=1, help="parallel runs, which share the cores equally (default 1)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: $S7_DATA, else ~/.cache/s7)")
     options = parser.parse_args()
     for name in entries if "all" in options.run else options.run:
-        run(entries[name], options.jobs, options.data)
+        run(entries[name], options.jobs, options.data, options.models)
 
 
 if __name__ == "__main__":
