@@ -42,8 +42,12 @@ def random_gaps(length: int, seed: int = 0) -> np.ndarray:
     return (random.exponential(1, length) * (random.random(length) < 0.8)).astype(np.float32)
 
 
+# Compiling a whole model takes a tenth of the time of compiling its operations one by one.
+call = eqx.filter_jit(lambda model, events, dt: model(events, dt))
+
+
 def expected(model: s7.S7Model, events, dt=None) -> np.ndarray:
-    answer = np.asarray(model(events, dt))
+    answer = np.asarray(call(model, events, dt))
     return answer[-1] if model.config.head.per_step else answer
 
 
@@ -207,7 +211,7 @@ def test_step_and_chunk_give_the_same():
         stream.push(event, gap)
         answer, state = step(event, state, gap)
         assert_close(stream.answer(), answer)
-    answer, _ = model.chunk(events, state, dt)
+    answer, _ = eqx.filter_jit(lambda: model.chunk(events, state, dt))()
     stream.push(events, dt)
     assert_close(stream.answer(), answer)
 
@@ -226,7 +230,7 @@ def test_answers_do_not_disturb_and_parts_do_not_matter():
 
 def test_the_answer_before_the_first_event_is_that_of_an_empty_state():
     for model in (make_model(depth=1), make_model(stages=POOLED)):
-        assert_close(Stream(model).answer() + 1, np.asarray(model.readout(model.init_state())) + 1)
+        assert_close(Stream(model).answer() + 1, np.asarray(eqx.filter_jit(model.readout)(model.init_state())) + 1)
 
 
 @pytest.mark.parametrize("settings", [{"dt": 0.5}, {"gaps": "ignored"}, {"gaps": "ignored", "dt": 2.0}])

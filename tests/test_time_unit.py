@@ -1,5 +1,6 @@
 """A model's unit of time: seconds and milliseconds give the same model."""
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -19,6 +20,26 @@ def build(unit, **settings):
     return s7.S7Model(**given | settings, time_unit=unit, key=jax.random.key(0))
 
 
+@eqx.filter_jit
+def call(model, u, dt=None):
+    return model(u, dt)
+
+
+@eqx.filter_jit
+def packed(model, u, segments, dt):
+    return model.packed(u, segments, 1, dt)
+
+
+@eqx.filter_jit
+def chunk(model, u, state, dt):
+    return model.chunk(u, state, dt)
+
+
+@eqx.filter_jit
+def step(model, event, state, gap):
+    return model.step(event, state, gap)
+
+
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -26,18 +47,19 @@ def close(a, b):
 def test_seconds_and_milliseconds_give_the_same_answers():
     seconds, milliseconds = build(0.4), build(400.0)
     u, dt = INPUTS[0], GAPS[0]
-    close(seconds(u, dt), milliseconds(u, 1000 * dt))
-    close(seconds(u, dt), build(None)(u, dt / 0.4))
+    whole = call(seconds, u, dt)
+    close(whole, call(milliseconds, u, 1000 * dt))
+    close(whole, call(build(None), u, dt / 0.4))
     segments = np.zeros(15, int)
-    close(seconds.packed(u, segments, 1, dt), milliseconds.packed(u, segments, 1, 1000 * dt))
+    close(packed(seconds, u, segments, dt), packed(milliseconds, u, segments, 1000 * dt))
     states = seconds.init_state(), milliseconds.init_state()
     for k in range(4):
-        (out, a), (again, b) = seconds.step(u[k], states[0], dt[k]), milliseconds.step(u[k], states[1], 1000 * dt[k])
+        (out, a), (again, b) = step(seconds, u[k], states[0], dt[k]), step(milliseconds, u[k], states[1], 1000 * dt[k])
         close(out, again)
         states = a, b
-    out, again = seconds.chunk(u[4:], states[0], dt[4:])[0], milliseconds.chunk(u[4:], states[1], 1000 * dt[4:])[0]
+    out, again = chunk(seconds, u[4:], states[0], dt[4:])[0], chunk(milliseconds, u[4:], states[1], 1000 * dt[4:])[0]
     close(out, again)
-    close(out, seconds(u, dt))
+    close(out, whole)
 
 
 def test_training_with_seconds_and_milliseconds_gives_the_same_model():
@@ -47,13 +69,13 @@ def test_training_with_seconds_and_milliseconds_gives_the_same_model():
         unit = mean_gap(dt.reshape(-1), np.arange(0, dt.size + 1, 15))
         data = INPUTS, LABELS, dt
         model = s7.train(build(None).with_time_unit(unit), data, valid=data, epochs=2, batch_size=8).model
-        answers.append(jax.vmap(model)(INPUTS, dt))
+        answers.append(jax.jit(jax.vmap(model))(INPUTS, dt))
     close(*answers)
 
 
 def test_the_gap_assumed_is_in_the_unit_of_the_gaps():
     u = INPUTS[0]
-    close(build(2.0, dt=3.0)(u), build(2.0)(u, np.full(15, 3.0, np.float32)))
+    close(call(build(2.0, dt=3.0), u), call(build(2.0), u, np.full(15, 3.0, np.float32)))
 
 
 def test_the_mean_gap_leaves_out_the_first_event_of_a_sequence():
@@ -67,7 +89,7 @@ def test_unit_and_classes_are_stored(tmp_path):
     s7.save(model, tmp_path)
     again = s7.load(tmp_path)
     assert (again.config.time_unit, again.config.classes) == (0.25, ("left", "right"))
-    close(again(INPUTS[0], GAPS[0]), build(0.25)(INPUTS[0], GAPS[0]))
+    close(call(again, INPUTS[0], GAPS[0]), call(build(0.25), INPUTS[0], GAPS[0]))
 
 
 @pytest.mark.parametrize(
