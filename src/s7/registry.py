@@ -101,7 +101,7 @@ class Registry:
         """The message for a name that is not registered."""
         module, colon, _ = name.partition(":")
         if not colon:
-            return unknown(self.kind, name, self.classes)
+            return unknown(self.kind, name, sorted(self.classes))
         return f"no {self.kind} {name!r}; import {module} first, or set {PLUGINS_VARIABLE}={module}"
 
     def _load_package(self) -> None:
