@@ -136,10 +136,12 @@ def test_units_come_from_arrays_lists_frames_and_samples():
         (pandas.DataFrame({"a": [1.0], "name": ["x"]}), "column 'name' holds .*, expected numbers; leave it out"),
         ([], "there are no sequences"),
         (np.zeros((0, 3, 2)), "there are no events"),
+        (np.array([[[0.0, 1], [0, np.nan]]]), "feature 1 of event 1, .* is nan; missing values are not supported"),
+        (np.array([[["a"]]]), "inputs hold <U1, expected numbers"),
     ],
 )
 def test_data_without_features_are_an_error(inputs, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         s7.LinearEncoder.of(inputs)
 
 

@@ -86,7 +86,15 @@ def units_of(values: Shaped[np.ndarray, "*N I"]) -> tuple[tuple[float, ...], tup
     rows = values.reshape(-1, values.shape[-1])
     if not len(rows):
         raise ValueError("there are no events to take a mean of")
+    if rows.dtype.kind not in "iufb":
+        raise TypeError(f"inputs hold {rows.dtype}, expected numbers")
     mean = rows.mean(0, dtype=np.float64)
+    if not np.isfinite(mean).all():
+        event, feature = np.argwhere(~np.isfinite(rows))[0].tolist()
+        raise ValueError(
+            f"feature {feature} of event {event}, counted over all sequences, is {rows[event, feature]}; missing "
+            "values are not supported: impute them or drop the event"
+        )
     # Subtracting the mean first avoids cancellation; working in parts avoids a copy of all values.
     parts = (rows[start : start + _AT_A_TIME] - mean for start in range(0, len(rows), _AT_A_TIME))
     spread = np.sqrt(sum((part**2).sum(0) for part in parts) / len(rows))

@@ -121,7 +121,9 @@ def test_resuming_what_does_not_exist_is_an_error(tmp_path, capsys):
         (["--seed", "-1"], "--seed: expected a whole number of at least 0"),
         (["--set", "model.width=-3"], "width=-3"),
         (["--set", "train.rate=0.1"], "'rate' is now called learning_rate"),
+        (["--seed", "4294967296"], "--seed: expected a whole number below 2**32"),
         (["--minutes", "1", "--set", "train.steps=4"], "omit one of them"),
+        (["--minutes", "1", "--set", "train.epochs=4"], "--minutes 1 and --set train.epochs=4: omit one of them"),
     ],
 )
 def test_a_request_that_cannot_run_leaves_nothing(data, tmp_path, capsys, arguments, message):
@@ -138,6 +140,7 @@ def test_a_wrong_number_of_threads_is_named(data, tmp_path, monkeypatch):
     status, _, err = run("train", "walker2d", "--data", data, "--out", tmp_path / "run", "--set", *SMALL)
     assert status == 2
     assert err == "s7 train: S7_THREADS='abc': expected a whole number of at least 1\n"
+    assert not (tmp_path / "run").exists()
 
 
 def test_eval_says_how_to_evaluate_a_run_on_arrays(tmp_path, capsys):

@@ -181,7 +181,7 @@ def test_a_run_resumes_only_with_its_objective_and_weights(tmp_path):
     with pytest.raises(ValueError, match=r"started with objective.weights=\[\], not \[1.0, 2.0\]"):
         s7.train(model(), *arguments, resume=True, class_weights=(1.0, 2.0), **settings)
     other = jax.tree.map(lambda leaf: leaf * 1.5, model())
-    with pytest.raises(ValueError, match="started with weights="):
+    with pytest.raises(ValueError, match="started with other initial weights"):
         s7.train(other, *arguments, resume=True, **settings)
 
 
@@ -213,6 +213,7 @@ def test_class_weights():
         ({"no": 1}, "no weight for class 'yes'"),
         ({"no": 1, "maybe": 2}, "'maybe' is not a class; classes are 'no', 'yes'"),
         ([1.0, -1.0], "the weight of class 1 is -1.0"),
+        ([0.0, 0.0], "the weights of all classes are 0"),
     ],
 )
 def test_class_weights_that_do_not_fit_are_named(weights, message):
@@ -221,6 +222,7 @@ def test_class_weights_that_do_not_fit_are_named(weights, message):
         with_class_weights(CrossEntropy(2, names=("no", "yes")), weights, samples)
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -229,14 +231,30 @@ def test_class_weights_that_do_not_fit_are_named(weights, message):
         ({"rate": 0.1}, "'rate' is now called learning_rate"),
         ({"batch": 3}, "'batch' is now called batch_size"),
         ({"early_stoping": 3}, "did you mean 'early_stopping'"),
-        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
+        ({"seed": -1}, r"seed=-1 must be a whole number from 0 to 2\*\*32 - 1"),
+        ({"seed": 2**32}, "seed=4294967296 must be"),
+        ({"early_stopping": "3"}, "early_stopping='3' must be a whole number of epochs or an EarlyStopping"),
+        ({"early_stopping": 2.5}, "early_stopping=2.5 must be"),
+        ({"callbacks": [print]}, "callbacks=.* must be a list of s7.training.Callback objects"),
+        ({"callbacks": Hooks()}, "callbacks=.* must be a list"),
+        ({"class_weights": 5}, 'class_weights=5: expected "balanced"'),
+        ({"minutes": 1.0, "epochs": 3}, "minutes=1 and epochs=3: omit one of them"),
         ({"minutes": 0}, "minutes=0 must be positive"),
         ({"minutes": 1.0, "steps": 3}, "minutes=1: steps=3 is given too"),
     ],
 )
 def test_wrong_arguments_get_a_hint(settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         s7.train(model(), data(), data(8, 1), **settings)
+
+
+def test_stopping_before_the_first_step_is_an_error():
+    class Refuse(Callback):
+        def on_start(self, trainer):
+            trainer.stop("not today")
+
+    with pytest.raises(ValueError, match="training stopped before the first step: not today"):
+        s7.train(model(), data(), data(8, 1), callbacks=[Refuse()])
 
 
 def test_minutes_and_a_fraction_for_validation(monkeypatch, tmp_path):

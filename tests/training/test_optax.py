@@ -48,6 +48,18 @@ def test_a_transformation_trains_and_resumes_to_the_same_bits(name, tmp_path):
     assert [line["valid"] for line in again.history] == [line["valid"] for line in whole.history]
 
 
+def test_a_schedule_may_stand_for_the_optimizer():
+    schedule = optax.cosine_decay_schedule(0.05, 9)
+    one = s7.train(model(), data(), data(8, 1), optimizer=schedule, **SETTINGS)
+    other = s7.train(model(), data(), data(8, 1), learning_rate=schedule, **SETTINGS)
+    jax.tree.map(np.testing.assert_array_equal, one.model, other.model)
+
+
+def test_an_optimizer_that_evaluates_the_loss_is_rejected():
+    with pytest.raises(TypeError, match="optimizer: it needs more than gradients and the loss"):
+        s7.train(model(), data(), data(8, 1), optimizer=optax.lbfgs(), **SETTINGS)
+
+
 def test_parameters_are_seen_by_name():
     seen = {}
 
@@ -109,7 +121,7 @@ def test_a_run_resumes_only_with_its_optimizer(tmp_path):
     arguments = (model(), data(), data(8, 1))
     s7.train(*arguments, optimizer=optax.adam(0.05), out=tmp_path / "run", **SETTINGS)
     for other in ({"optimizer": optax.adam(0.04)}, {"optimizer": optax.sgd(0.05)}, {}):
-        with pytest.raises(ValueError, match="cannot resume, it was started with optimizer"):
+        with pytest.raises(ValueError, match="cannot resume, it was started with another optimizer"):
             s7.train(*arguments, out=tmp_path / "run", resume=True, **SETTINGS, **other)
 
 

@@ -51,11 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, 2 after an error (one line on stderr), 130 if interrupted, or the command's own.
     """
-    modules = command_modules()
     try:
+        modules = command_modules()
         options = _parse(modules, sys.argv[1:] if arguments is None else list(arguments))
     except SystemExit as stop:  # after --help, --version or an error, which are printed by then
         return int(stop.code or 0)
+    except KeyboardInterrupt:
+        print("s7: interrupted", file=sys.stderr)
+        return 130
     return _run(modules[options.command], options)
 
 

@@ -12,8 +12,11 @@ def count(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """A whole number of at least 0."""
-    return _whole(text, least=0)
+    """A whole number from 0 to 2**32 - 1."""
+    value = _whole(text, least=0)
+    if value >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected a whole number below 2**32, not {text!r}")
+    return value
 
 
 def duration(text: str) -> float:

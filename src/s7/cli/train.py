@@ -63,6 +63,9 @@ def run(options: argparse.Namespace) -> int:
         raise FileNotFoundError(f"{folder.path}: no run to resume; omit --resume to start one")
     if folder.is_begun and not options.resume:
         raise ValueError(f"{folder.path}: holds a run; continue it (--resume) or choose another folder (--out)")
+    epochs = next((one for one in options.set if one.startswith("train.epochs=")), None)
+    if options.minutes is not None and epochs is not None:
+        raise ValueError(f"--minutes {options.minutes:g} and --set {epochs}: omit one of them")
     again = shlex.join(["s7", "train", options.task, "--out", str(folder.path), "--resume"])
     interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {again}")
     with _requested(folder, options), interrupts.installed():
@@ -100,6 +103,7 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _train(options: argparse.Namespace, folder: "RunFolder", interrupts: "Interrupts", again: str) -> int:
+    from s7 import native
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
@@ -111,6 +115,7 @@ def _train(options: argparse.Namespace, folder: "RunFolder", interrupts: "Interr
     if options.resume:
         _check_same(job, folder, options)
     job.check()
+    native.available()  # settings such as S7_THREADS are checked before anything is written
     keep_freed_memory()
     keep_compiled_code()
 
@@ -166,9 +171,8 @@ def _check_same(job: "Job", folder: "RunFolder", options: argparse.Namespace) ->
     for name in ("model", "preset", "protocol", "seed", "variant", "minutes"):
         mine, given = getattr(job, name), getattr(options, name)
         if mine != given and name in options.given:
-            raise ValueError(
-                f"{folder.path}: a run with {name} {mine}, not {given}; omit --{name} or choose another --out"
-            )
+            has = f"without --{name}" if mine in (None, "") else f"with {name} {mine}, not {given}"
+            raise ValueError(f"{folder.path}: a run {has}; omit --{name} or choose another --out")
     if options.no_test and job.test:
         raise ValueError(f"{folder.path}: a run with a test; omit --no-test or choose another --out")
     different = job.difference(from_assignments(options.set))

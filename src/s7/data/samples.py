@@ -193,7 +193,8 @@ class Samples:
         if self.targets.dtype.kind not in "iu":
             raise ValueError(f"{self.name}: labels must be whole numbers, not {self.targets.dtype}")
         bad = (self.targets < 0) | (self.targets >= classes)
-        self.refuse(bad, "label", self.targets, f"outside of 0 to {classes - 1}")
+        hint = "; number the classes from 0, or pass their names as strings"
+        self.refuse(bad, "label", self.targets, f"outside of 0 to {classes - 1}", hint)
 
     def digest(self) -> str:
         """The SHA-256 of all arrays."""
@@ -250,7 +251,8 @@ def _targets(targets: Shaped[np.ndarray, "..."], name: str) -> Shaped[np.ndarray
         kind = str if isinstance(values[0], str) else (bool, int, float, np.number, np.bool_)
         for n, value in enumerate(values):
             if not isinstance(value, kind) or value != value:
-                expected = "a string" if kind is str else "a number or a string"
+                expected = "a string" if kind is str else "a number"
+                expected += f" like target 0, {values[0]!r}" if n else " or a string"
                 raise ValueError(f"{name}: target {n} is {value!r}, expected {expected}")
         targets = np.array(values).reshape(targets.shape)
     elif targets.dtype.kind == "T":
@@ -268,6 +270,8 @@ def _end_to_end(sequences: Any, sizes: Int[np.ndarray, " N"], what: str) -> np.n
         if sequences.ndim < 2 or sequences.shape[0] != len(sizes) or (sequences.shape[1] != sizes).any():
             raise ValueError(f"{what} have shape {sequences.shape}, expected ({len(sizes)}, {sizes[0]}, ...)")
         return sequences.reshape(-1, *sequences.shape[2:])
+    if not hasattr(sequences, "__len__"):
+        raise TypeError(f"{what}: expected {len(sizes)} sequences, not {sequences!r}")
     if len(sequences) != len(sizes):
         raise ValueError(f"{what}: {len(sequences)} of them for {len(sizes)} sequences")
     arrays = [np.asarray(sequence) for sequence in sequences]

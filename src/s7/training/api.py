@@ -78,7 +78,7 @@ def train(
         augmentation: random changes of the training samples.
         optimizer: an optax transformation, such as optax.adam(1e-3), in place of the default AdamW. It sees the
             parameters as a dictionary of arrays by name ("blocks.0.layer.maps.B"), so that optax.multi_transform can
-            label them by name.
+            label them by name. Or an optax schedule, which the default AdamW follows.
         early_stopping: stop after this many epochs without improvement, or an EarlyStopping.
         class_weights: factors of the loss for each class: "balanced" for the inverse of the class frequencies, a
             sequence in the order of the classes, or a dictionary by class.
@@ -111,10 +111,9 @@ def train(
     """
     schedule = settings.pop("learning_rate") if callable(settings.get("learning_rate")) else None
     config = _config(settings, optimizer, schedule)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed={seed!r} must be a whole number of at least 0")
-    if minutes is not None and not 0 < minutes < float("inf"):
-        raise ValueError(f"minutes={minutes!r} must be positive")
+    if schedule is None and callable(optimizer):
+        schedule, optimizer = optimizer, None
+    _check_arguments(seed, minutes, early_stopping, callbacks, settings)
     if resume and out is None:
         raise ValueError("resume=True needs out=, the folder of the run")
     prepared = prepare(model, train, valid, test, objective=objective, seed=seed)
@@ -139,6 +138,20 @@ def train(
         raise FileNotFoundError(f"{folder.path}: no run to resume; start it without resume")
     with folder.locked():
         return run.fit_in(folder, resume=resume, callbacks=shown)
+
+
+def _check_arguments(seed: Any, minutes: Any, early_stopping: Any, callbacks: Any, settings: Mapping[str, Any]) -> None:
+    # Random keys are made of 32 bits; larger seeds would be cut to them.
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed={seed!r} must be a whole number from 0 to 2**32 - 1")
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise ValueError(f"minutes={minutes!r} must be positive")
+    if minutes is not None and "epochs" in settings:
+        raise ValueError(f"minutes={minutes:g} and epochs={settings['epochs']}: omit one of them")
+    if early_stopping is not None and not isinstance(early_stopping, int | EarlyStopping):
+        raise ValueError(f"early_stopping={early_stopping!r} must be a whole number of epochs or an EarlyStopping")
+    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+        raise TypeError(f"callbacks={callbacks!r} must be a list of s7.training.Callback objects")
 
 
 def _config(settings: Mapping[str, Any], optimizer: Any, schedule: Any) -> TrainConfig:

@@ -18,6 +18,14 @@ from s7.training.steps import TrainState
 if TYPE_CHECKING:
     from s7.training.trainer import Trainer
 
+# What differs, where the values themselves, such as checksums, say nothing to a reader.
+_OTHER = {
+    "weights": "other initial weights",
+    "optimizer": "another optimizer",
+    "schedule": "another learning-rate schedule",
+    **{f"data.{split}": f"other {split} data" for split in ("train", "valid", "test")},
+}
+
 
 @dataclass
 class Position:
@@ -113,4 +121,6 @@ def _difference(name: str, theirs: Any, mine: Any) -> str:
         for key in dict.fromkeys([*mine, *theirs]):
             if theirs.get(key) != mine.get(key):
                 return _difference(f"{name}.{key}", theirs.get(key), mine.get(key))
+    if name in _OTHER:
+        return f"it was started with {_OTHER[name]}"
     return f"it was started with {name}={theirs!r}, not {mine!r}"

@@ -34,6 +34,8 @@ def with_class_weights(
     elif isinstance(weights, Mapping):
         found = _by_label(objective, weights, getattr(getattr(model, "config", None), "classes", ()))
     else:
+        if np.ndim(weights) != 1:
+            raise ValueError(f'class_weights={weights!r}: expected "balanced", a sequence or a dictionary')
         found = tuple(float(weight) for weight in weights)
         if len(found) != objective.classes:
             raise ValueError(f"class_weights: {len(found)} weights for {objective.classes} classes")

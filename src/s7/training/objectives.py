@@ -78,6 +78,8 @@ class CrossEntropy(Objective):
         for number, weight in enumerate(self.weights):
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"CrossEntropy: the weight of class {number} is {weight}; it must not be negative")
+        if self.weights and not any(self.weights):
+            raise ValueError("CrossEntropy: the weights of all classes are 0")
 
     @property
     def outputs(self) -> int:

@@ -157,7 +157,10 @@ class ByName(eqx.Module):
     ) -> tuple[Float[Array, " N"], Any]:
         """What to add to the parameters, and the transformation's next state."""
         arrays = self.layout.unravel(parameters)
-        updates, state = self.transformation.update(self.layout.unravel(gradient), state, arrays, **extra)
+        try:
+            updates, state = self.transformation.update(self.layout.unravel(gradient), state, arrays, **extra)
+        except TypeError as error:  # such as optax.lbfgs, whose line search evaluates the loss itself
+            raise TypeError(f"optimizer: it needs more than gradients and the loss ({error})") from None
         return self.layout.ravel(updates), state
 
 

@@ -20,6 +20,8 @@ EXAMPLES = 3
 def result_of(trainer: Trainer, test: Samples | None, digests: dict[str, str], about: Table) -> Result:
     """Evaluate the best model and describe the run. `about` adds entries such as the task's name."""
     at, objective, state = trainer.position, trainer.objective, state_of(trainer.best_model)
+    if not at.history:
+        raise ValueError(f"training stopped before the first step: {at.stopped}")
     table = about | {
         "seed": trainer.seed,
         "parameters": int(trainer.state.trained.size),

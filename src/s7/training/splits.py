@@ -52,6 +52,8 @@ def prepare(
     Returns:
         The model with class labels and a unit of time, the splits with class indices as targets, and the objective.
     """
+    if not isinstance(model, eqx.Module):
+        raise TypeError(f"model: expected an S7Model or another Equinox module, not a {type(model).__name__}")
     given = {"train": train, "test": test}
     if valid is None:
         raise ValueError("valid is None; pass samples, or a fraction of the training data such as valid=0.1")
@@ -121,7 +123,7 @@ def hold_out(samples: Samples, fraction: float, seed: int) -> tuple[Samples, Sam
         labels = np.zeros(len(samples), int)
     chosen = np.concatenate([_share(rng.permutation(np.flatnonzero(labels == n)), fraction) for n in np.unique(labels)])
     if not len(chosen):
-        raise ValueError(f"valid={fraction}: {len(samples)} sequences are too few to hold some out; pass valid samples")
+        raise ValueError(f"valid={fraction}: no class has two sequences, one of which could be held out; pass samples")
     mask = np.zeros(len(samples), bool)
     mask[chosen] = True
     return samples.take(np.flatnonzero(~mask), "train"), samples.take(np.flatnonzero(mask), "valid")
