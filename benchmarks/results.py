@@ -22,6 +22,7 @@ from s7.publishing import plots
 from s7.publishing.markdown import Document
 from s7.publishing.text import mean_std, number
 from s7.records import Epoch, Result
+from s7.tasks import find_task
 
 RUNS = ROOT / "runs" / "results"
 PAGE = ROOT / "docs" / "results.md"
@@ -93,9 +94,8 @@ def page() -> Document:
     for study in studies.STUDIES:
         studies.add_section(document, study)
     document.heading("Protocols")
-    every = [result for runs in found.values() for result in runs.values()]
-    notes = {(result.task, result.protocol): result.protocol_note for result in every}
-    document.list(f"**{task}, {protocol}**: {note}." for (task, protocol), note in notes.items())
+    used = {(result.task, result.protocol): None for runs in found.values() for result in runs.values()}
+    document.list(f"**{task}, {protocol}**: {find_task(task).protocols[protocol]}." for task, protocol in used)
     document.heading("All runs")
     heads = ["run", "best epoch", "validation", "test", "SHA-256 of the test data"]
     document.table(heads, [row for entry, runs in found.items() for row in _runs(entry, runs)])

@@ -476,9 +476,9 @@ def test_what_does_not_fit_the_sensor_or_the_samples_is_named():
         vary(Samples.of(tokens, [0, 1], dt, name="train"), sensor=Sensor(4, 4))
     with pytest.raises(ValueError, match="recording 0 has tokens from -500 to -500"):
         vary(Samples.of(-tokens, [0, 1], dt))
-    with pytest.raises(ValueError, match="data: without dt there is no time to augment"):
+    with pytest.raises(ValueError, match="data: augmentation needs the gaps between events"):
         vary(Samples.of(tokens, [0, 1]))
-    with pytest.raises(ValueError, match="data: inputs are not tokens"):
+    with pytest.raises(ValueError, match="data: inputs are not event tokens"):
         vary(Samples.of(dt, [0, 1], dt))
     with pytest.raises(ValueError, match="data: only recordings with one target each"):
         vary(Samples.of(tokens, tokens, dt))

@@ -348,7 +348,7 @@ def test_a_packet_that_cannot_be_read_is_named(bad):
     good = packet(np.array([1]), np.array([1]))
     data = AEDAT_HEADER + good + packet(np.array([1]), np.array([1]), **bad)
     at = len(AEDAT_HEADER) + len(good)
-    with pytest.raises(ValueError, match=rf"^a\.aedat: packet 1 at byte {at} is damaged or compressed"):
+    with pytest.raises(ValueError, match=rf"^a\.aedat: packet 1 at byte {at} is damaged, or compressed"):
         decode_aedat3(data, "a.aedat")
 
 

@@ -240,7 +240,7 @@ def test_files_that_do_not_fit_together_are_named(place):
     with pytest.raises(ValueError, match=f"^{path}: the test recordings are 5×6 of wild, .*training are 7×6"):
         load(place)
     path.with_name("EigenWorms_TEST.ts").unlink()
-    with pytest.raises(FileNotFoundError, match=r"EigenWorms_TEST.ts is missing; it belongs beside Eigen"):
+    with pytest.raises(FileNotFoundError, match=r"EigenWorms_TEST.ts is missing; it must be in the same folder as"):
         load(place)
     write(place, worms(1), worms(1, seed=1))
     with pytest.raises(ValueError, match=f"^{path}: has 2 recordings, too few"):

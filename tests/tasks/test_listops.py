@@ -66,7 +66,7 @@ def test_depth_is_no_limit():
         ("[MIN 1 [SM 2 3", r"token 2 \('\[SM'\) is never closed"),
         ("[MIN 1 2 ] ]", r"token 4 \('\]'\) comes after the end"),
         ("3 4", r"token 1 \('4'\) comes after the end"),
-        ("]", r"token 0 \('\]'\) closes nothing"),
+        ("]", r"token 0 \('\]'\) has no matching operator"),
         ("[MAX 1 [MED ] ]", r"token 3 \('\]'\) closes an operator without arguments"),
     ],
 )
@@ -229,7 +229,7 @@ def test_the_task_splits_as_asked_and_makes_its_data_once(place):
     task = ListOps(train=125, valid=8, test=7)
     heard = []
     problem = task.load(DataFolder(place), "strict", heard.append)
-    assert heard == ["making 125 expressions …", "making 8 expressions …", "making 7 expressions …"]
+    assert heard == ["generating 125 expressions …", "generating 8 expressions …", "generating 7 expressions …"]
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [125, 8, 7]
     for samples in (problem.train, problem.valid, problem.test):
         tokens = np.split(samples.inputs, samples.offsets[1:-1])
@@ -303,5 +303,5 @@ def test_a_bad_line_is_named(place, text, message):
 def test_missing_files_are_named_with_how_to_do_without(place):
     task = ListOps(origin="lra")
     assert "listops-1000/basic_train.tsv is not in" in task.missing(DataFolder(place))
-    with pytest.raises(FileNotFoundError, match=r"leave data\.origin at 'made'"):
+    with pytest.raises(FileNotFoundError, match=r"use data\.origin=made"):
         task.load(DataFolder(place), "strict", silent)

@@ -217,7 +217,7 @@ def test_the_task_splits_its_pictures_and_draws_them_once(place):
     task = Pathfinder(pictures=20)
     heard = []
     problem = task.load(DataFolder(place), "strict", heard.append)
-    assert heard == ["drawing pictures 0 to 20 of 20 …"]
+    assert heard == ["generating images 0 to 20 of 20 …"]
     parts = (problem.train, problem.valid, problem.test)
     assert [len(q) for q in parts] == [16, 2, 2]
     assert {q.event_shape for q in parts} == {(1,)}
@@ -242,9 +242,9 @@ def test_pictures_are_kept_in_parts_that_a_larger_set_begins_with(place, monkeyp
     monkeypatch.setattr(pathfinder, "_TOGETHER", 1)
     heard = []
     whole = Pathfinder(pictures=20).load(DataFolder(place), "strict", heard.append).train
-    assert heard == ["drawing pictures 0 to 10 of 20 …", "drawing pictures 10 to 20 of 20 …"]
+    assert heard == ["generating images 0 to 10 of 20 …", "generating images 10 to 20 of 20 …"]
     larger = Pathfinder(pictures=24).load(DataFolder(place), "strict", heard.append).train
-    assert heard[2:] == ["drawing pictures 20 to 24 of 24 …"]
+    assert heard[2:] == ["generating images 20 to 24 of 24 …"]
     assert larger.take(np.arange(16)).digest() == whole.digest()
 
 
@@ -331,7 +331,7 @@ def test_metadata_that_are_no_text_or_list_nothing_are_named(place):
     with pytest.raises(ValueError, match=rf"^{folder}/1.npy: not lines of text; get it again"):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
     (folder / "1.npy").unlink()
-    with pytest.raises(ValueError, match=f"^{folder}: its files list 6 pictures, expected at least 10"):
+    with pytest.raises(ValueError, match=f"^{folder}: its files list 6 images, expected at least 10"):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
 
 
@@ -347,6 +347,6 @@ def test_missing_files_are_named_with_how_to_do_without(place, kind, side):
     task = kind(origin="lra")
     message = task.missing(DataFolder(place))
     assert f"pathfinder{side}/curv_contour_length_14/metadata is not in" in message
-    assert f"s7 data fetch {kind.name}, or leave data.origin at 'made'" in message
+    assert f"s7 data fetch {kind.name}, or use data.origin=made" in message
     with pytest.raises(FileNotFoundError, match=f"pathfinder{side}"):
         task.load(DataFolder(place), "strict", silent)

@@ -127,5 +127,5 @@ def test_missing_and_empty_files_are_named(place):
     with pytest.raises(ValueError, match=r"new_aan_pairs.eval.tsv: has no pairs$"):
         load(place)
     (path / "new_aan_pairs.eval.tsv").unlink()
-    with pytest.raises(FileNotFoundError, match=r"eval.tsv is missing; it belongs beside new_aan_pairs.train.tsv"):
+    with pytest.raises(FileNotFoundError, match=r"eval.tsv is missing; it must be in the same folder as new_aan"):
         load(place)

@@ -164,7 +164,7 @@ def test_spikes_are_made_once_for_their_settings_and_their_sound(tmp_path, cache
         return len(heard)
 
     assert count() == 1
-    assert heard == ["turning 36 recordings into spikes, about 15 s …"]
+    assert heard == ["converting 36 recordings to spikes, about 15 s …"]
     assert count() == 1
     assert count(speaker="bob") == 1
     assert count(spikes=SpikeEncoder(channels=21)) == 2

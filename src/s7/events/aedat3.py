@@ -1,10 +1,11 @@
-"""AEDAT 3.1, as cameras of iniVation were recorded with jAER and cAER: the format of the DVS-Gesture data set.
+"""AEDAT 3.1, the format of the DVS-Gesture data set, recorded from iniVation cameras with jAER and cAER.
 
-Lines that begin with '#', up to #!END-HEADER, then packets: a header of 28 bytes, and as many events as it says. All
-is little-endian. Of all kinds of packets those of polarity events (kind 1, eight bytes an event) are read:
+A file has lines that start with '#', up to #!END-HEADER, followed by packets. A packet is a header of 28 bytes, which
+contains the number of events, and the events. Numbers are little-endian. Only packets of polarity events are read
+(kind 1, eight bytes per event):
 
     data       valid (bit 0)   polarity (bit 1)   y (bits 2 to 16)   x (bits 17 to 31)
-    timestamp  microseconds, 31 bits; the packet's header counts how often they have run over
+    timestamp  microseconds, 31 bits; the header of the packet counts the overflows
 """
 
 import struct
@@ -16,7 +17,7 @@ from s7.events.formats import EventFormat
 from s7.events.recordings import MICROSECONDS, Events
 
 FIRST, LAST = b"#!AER-DAT3.1", b"#!END-HEADER"
-# Kind, source, size of an event, place of its timestamp, overflows; capacity, number and number of valid events.
+# Kind, source, size of an event, offset of its timestamp, overflows; capacity, number and number of valid events.
 _HEADER = struct.Struct("<hhiiiiii")
 _EVENT = np.dtype([("data", "<u4"), ("t", "<i4")])
 POLARITY = 1
@@ -35,12 +36,12 @@ class Aedat3(EventFormat, name="aedat3"):
 
 
 def read_aedat3(path: Path) -> Events:
-    """The valid polarity events of a file."""
+    """Read the valid polarity events of a file."""
     return decode_aedat3(path.read_bytes(), str(path))
 
 
 def decode_aedat3(data: bytes, where: str) -> Events:
-    """The valid polarity events of a file's content; `where` leads the messages."""
+    """Decode the valid polarity events of a file's content. Error messages start with `where`."""
     at = _end_of_header(data, where)
     packets = [np.empty(0, _EVENT)]
     overflows = [0]
@@ -50,7 +51,7 @@ def decode_aedat3(data: bytes, where: str) -> Events:
             raise ValueError(f"{where}: cut off at byte {len(data)}, in the header of packet {number}; get it again")
         kind, _, size, offset, overflow, _, count, valid = _HEADER.unpack_from(data, at)
         if kind < 0 or size < 1 or count < 0 or (kind == POLARITY and (size, offset) != (_EVENT.itemsize, 4)):
-            raise ValueError(f"{where}: packet {number} at byte {at} is damaged or compressed, which is not read")
+            raise ValueError(f"{where}: packet {number} at byte {at} is damaged, or compressed (not supported)")
         start, at = at + _HEADER.size, at + _HEADER.size + count * size
         if at > len(data):
             raise ValueError(f"{where}: cut off at byte {len(data)}, inside of packet {number}; get it again")
@@ -67,9 +68,9 @@ def decode_aedat3(data: bytes, where: str) -> Events:
 
 
 def _end_of_header(data: bytes, where: str) -> int:
-    """Where the first packet begins."""
+    """The position of the first packet."""
     if not data.startswith(FIRST):
-        raise ValueError(f"{where}: not an AEDAT 3.1 file, which begins with {FIRST.decode()}")
+        raise ValueError(f"{where}: not an AEDAT 3.1 file, which starts with {FIRST.decode()}")
     end = 0
     while data[end : end + 1] == b"#":
         start, end = end, data.find(b"\n", end) + 1

@@ -1,8 +1,7 @@
-"""Training on recordings that are never twice the same: events dropped, moved, shifted in time, added and mixed.
+"""Augmentation of event recordings: drop events, move them, change their times, add noise, mix recordings.
 
-Each part is a function of one recording; what it was given stays as it was, and a part that has nothing to do gives it
-back. An event that leaves the sensor is gone, for clipping would pile events up at the edge. A part that would leave no
-event at all does nothing instead.
+Each augmentation is a function of one recording and does not modify its argument. Events that leave the sensor are
+dropped, because clipping would accumulate them at the edge. An augmentation that would drop all events is skipped.
 """
 
 import math
@@ -17,29 +16,29 @@ from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.events.recordings import Events, Sensor
 
-# The largest share of a recording's events that go with a dropped chunk.
+# The largest fraction of the events of a recording that are dropped as a chunk.
 CHUNK = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventAugmentation:
-    """How recordings are varied in training; as it stands, not at all. Probabilities are per recording."""
+    """Settings of the augmentation of event recordings. By default all are off. Probabilities are per recording."""
 
-    crop: int = 0  # at most so many events, a random run of them; 0: all
-    drop: float = 0.0  # largest share of single events that are dropped
-    drop_chunk: float = 0.0  # probability that a run of up to a tenth of the events is dropped
-    jitter: float = 0.0  # standard deviation of each event's own shift, in pixels or channels
-    roll: int = 0  # largest shift of all events together, in pixels or channels
-    rotate: float = 0.0  # largest angle, in degrees
-    scale: float = 1.0  # largest factor of size; the smallest is its inverse
-    geometry: float = 0.3  # probability of each of roll, rotate and scale
-    skew: float = 1.0  # largest factor of duration; the smallest is its inverse
-    time_jitter: float = 0.0  # standard deviation of each event's own shift in time, in ms
-    noise: int = 0  # largest number of events that are added, anywhere
-    cutmix: float = 0.0  # probability that a run of events is replaced by one of another recording
+    crop: int = 0  # the largest number of events, a random contiguous part; 0: all events
+    drop: float = 0.0  # the largest fraction of single events that are dropped
+    drop_chunk: float = 0.0  # the probability that a contiguous part of up to a tenth of the events is dropped
+    jitter: float = 0.0  # the standard deviation of the shift of each event, in pixels or channels
+    roll: int = 0  # the largest shift of all events together, in pixels or channels
+    rotate: float = 0.0  # the largest angle, in degrees
+    scale: float = 1.0  # the largest factor of size; the smallest is its inverse
+    geometry: float = 0.3  # the probability of each of roll, rotate and scale
+    skew: float = 1.0  # the largest factor of duration; the smallest is its inverse
+    time_jitter: float = 0.0  # the standard deviation of the time shift of each event, in ms
+    noise: int = 0  # the largest number of random events that are added
+    cutmix: float = 0.0  # the probability that a contiguous part is replaced by one of another recording
 
     def on(self, sensor: Sensor, classes: int) -> "EventAugmenter | None":
-        """What varies the recordings of a sensor; None if there is nothing to vary."""
+        """The augmentation for recordings of a sensor; None if all settings are off."""
         return None if self == EventAugmentation(geometry=self.geometry) else EventAugmenter(self, sensor, classes)
 
     def __post_init__(self) -> None:
@@ -59,7 +58,7 @@ class EventAugmentation:
 
 @dataclass(frozen=True)
 class EventAugmenter(Augmentation):
-    """Recordings of a sensor, varied. With CutMix, targets are shares of events, one for each of `classes` classes."""
+    """Augments recordings of a sensor. With CutMix, a target is the fraction of events of each of `classes` classes."""
 
     settings: EventAugmentation
     sensor: Sensor
@@ -74,12 +73,12 @@ class EventAugmenter(Augmentation):
                 raise ValueError(f"{name}={value} needs a sensor of more than one row; with one row, {name}={off}")
 
     def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
-        """Only noise adds events: CutMix takes away as many as it puts in."""
+        """The largest possible lengths. Only noise adds events; CutMix replaces as many as it inserts."""
         kept = np.minimum(lengths, self.settings.crop) if self.settings.crop else lengths
         return kept + self.settings.noise
 
     def __call__(self, samples: Samples, chosen: Int[np.ndarray, " M"], seed: int, epoch: int) -> Samples:
-        """The chosen recordings, each varied as a function of (seed, epoch, its number), whatever else is chosen."""
+        """The chosen recordings, each augmented as a function of (seed, epoch, index)."""
         self._check(samples)
         varied = [
             self._one(samples, sample, np.random.default_rng([seed, epoch, sample])) for sample in chosen.tolist()
@@ -96,11 +95,11 @@ class EventAugmenter(Augmentation):
         return Samples(tokens, targets, offsets, np.concatenate([one.dt for one in varied]), name=samples.name)
 
     def vary(self, events: Events, rng: np.random.Generator) -> Events:
-        """All parts that need one recording, in their order.
+        """Apply all augmentations of a single recording.
 
-        What makes a recording shorter comes first, so that the rest has less to do. Events are moved before they
-        are jittered, so that jitter has the size that is asked for, in pixels and in milliseconds. Noise comes last:
-        it is the sensor's, and does not turn with the scene.
+        Those that shorten a recording come first, which saves time. Events are moved before they are jittered, so that
+        jitter has the requested size in pixels and milliseconds. Noise comes last, because noise of a sensor does not
+        move with the scene.
         """
         settings, sensor = self.settings, self.sensor
         if settings.drop > 0:
@@ -117,15 +116,15 @@ class EventAugmenter(Augmentation):
         read, gaps = self._read(samples, sample, self.settings.crop, rng)
         events, partner, count = self.vary(read, rng), sample, 0
         if rng.random() < self.settings.cutmix:
-            # The partner is varied like any recording, with draws of its own, so that its events look as they do
-            # wherever else the model meets its label. What could not be used of it is not read.
+            # The partner is augmented independently, so that its events look like those of other recordings with its
+            # label. Only as many of its events are read as can be used.
             partner = int(rng.integers(len(samples)))
             other, _ = self._read(samples, partner, len(events.t), rng)
             events, count = mix(events, self.vary(other, rng), rng)
         tokens = self.sensor.tokens_of(events).astype(samples.inputs.dtype, copy=False)
         dt = np.zeros(len(tokens), gaps.dtype)
         if events.t is read.t:
-            dt[1:] = gaps[1:]  # untouched: the same, to the bit
+            dt[1:] = gaps[1:]  # unchanged times give bit-equal gaps
         else:
             np.subtract(events.t[1:], events.t[:-1], out=dt[1:])
         return _Varied(tokens, dt, partner, count / len(tokens))
@@ -133,7 +132,7 @@ class EventAugmenter(Augmentation):
     def _read(
         self, samples: Samples, sample: int, crop: int, rng: np.random.Generator
     ) -> tuple[Events, Float[np.ndarray, " E"]]:
-        """A recording, or a run of `crop` of its events, and the gaps. Nothing is done to what crop leaves out."""
+        """The events of a recording, or a contiguous part of `crop` of them, and the gaps."""
         start, end = samples.offsets[sample : sample + 2].tolist()
         run = _run(start, end, crop, rng) if 0 < crop < end - start else slice(start, end)
         assert samples.dt is not None
@@ -149,16 +148,16 @@ class EventAugmenter(Augmentation):
 
     @cached_property
     def _places(self) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
-        """x, y and p of every token, in as few bytes as they need: to look them up is faster than to divide."""
+        """x, y and p of every token in the smallest type. Looking them up is faster than computing them."""
         small = np.min_scalar_type(-max(self.sensor.width, self.sensor.height))
         x, y, p, _ = self.sensor.events_of(np.arange(self.sensor.tokens), np.zeros(self.sensor.tokens))
         return x.astype(small), y.astype(small), p.astype(np.int8)
 
     def _check(self, samples: Samples) -> None:
         if samples.inputs.dtype.kind not in "iu" or samples.inputs.ndim != 1:
-            raise ValueError(f"{samples.name}: inputs are not tokens of events; train on them without augmentation")
+            raise ValueError(f"{samples.name}: inputs are not event tokens; train without augmentation")
         if samples.dt is None:
-            raise ValueError(f"{samples.name}: without dt there is no time to augment; give the gaps in ms")
+            raise ValueError(f"{samples.name}: augmentation needs the gaps between events, dt in ms")
         if samples.per_step or samples.counts is not None or samples.documents != 1:
             raise ValueError(f"{samples.name}: only recordings with one target each can be augmented")
         if self.settings.cutmix > 0:
@@ -166,7 +165,7 @@ class EventAugmenter(Augmentation):
 
 
 class _Varied(NamedTuple):
-    """One recording as the model reads it, and the share of its events that are a partner's."""
+    """One augmented recording, and the fraction of its events that are from its partner."""
 
     tokens: Integer[np.ndarray, " E"]
     dt: Float[np.ndarray, " E"]
@@ -175,7 +174,7 @@ class _Varied(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Where all events of a recording go: turned and scaled about the middle of the sensor, then shifted."""
+    """A transformation of all events: rotation and scaling about the centre of the sensor, then a shift."""
 
     degrees: float = 0.0
     factor: float = 1.0
@@ -184,7 +183,7 @@ class Move(NamedTuple):
 
 
 def draw_move(settings: EventAugmentation, sensor: Sensor, rng: np.random.Generator) -> Move:
-    """Each of roll, rotate and scale with the probability `geometry`."""
+    """Draw a random transformation: each of roll, rotate and scale with probability `geometry`."""
     rolls, rotates, scales = rng.random(3) < settings.geometry
     reach = settings.roll if rolls else 0
     x, y = (
@@ -195,14 +194,15 @@ def draw_move(settings: EventAugmentation, sensor: Sensor, rng: np.random.Genera
 
 
 def drop_events(events: Events, share: float, rng: np.random.Generator) -> Events:
-    """Each event is dropped with the probability `share`."""
+    """Drop each event with probability `share`."""
     return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
 
 
 def drop_chunk(events: Events, rng: np.random.Generator) -> Events:
-    """A run of events is dropped, and silence takes its place; its length is uniform up to a tenth of all events.
+    """Drop a contiguous part of the events, leaving a pause. Its length is uniform up to a tenth of all events.
 
-    It is measured in events and not in time, since events come in bursts: a tenth of the time may hold nearly all.
+    The length is measured in events, not in time: events come in bursts, so a tenth of the time may contain most
+    events.
     """
     most = int(CHUNK * len(events.t))
     if not most:
@@ -212,7 +212,7 @@ def drop_chunk(events: Events, rng: np.random.Generator) -> Events:
 
 
 def move_events(events: Events, move: Move, sensor: Sensor) -> Events:
-    """All at once, so that places are rounded to the nearest pixel once only."""
+    """Transform all events. Rotation, scaling and shift are combined, so that pixels are rounded only once."""
     if move == Move():
         return events
     middle_x, middle_y = (sensor.width - 1) / 2, (sensor.height - 1) / 2
@@ -225,7 +225,7 @@ def move_events(events: Events, move: Move, sensor: Sensor) -> Events:
 
 
 def jitter_events(events: Events, std: float, sensor: Sensor, rng: np.random.Generator) -> Events:
-    """Each event is moved by a normal number of pixels, in x, and in y where there are rows."""
+    """Shift each event by normally distributed numbers of pixels, in x and, if the sensor has several rows, in y."""
     if not std:
         return events
     x = _jittered(events.x.astype(np.float32), std, rng)
@@ -234,35 +234,38 @@ def jitter_events(events: Events, std: float, sensor: Sensor, rng: np.random.Gen
 
 
 def skew_time(events: Events, factor: float) -> Events:
-    """All times by a factor: the recording is slower, or faster if it is below 1."""
+    """Multiply all times by a factor. The recording becomes slower if it is above 1."""
     return events if factor == 1 else events._replace(t=events.t * factor)
 
 
 def jitter_time(events: Events, std: float, rng: np.random.Generator) -> Events:
-    """Each event is shifted by a normal number of milliseconds."""
+    """Shift the time of each event by a normally distributed number of milliseconds."""
     return _in_order(events._replace(t=_jittered(events.t, std, rng))) if std else events
 
 
 def add_noise(events: Events, count: int, sensor: Sensor, rng: np.random.Generator) -> Events:
-    """`count` more events, anywhere on the sensor and at any time of the recording."""
+    """Add `count` events at random positions of the sensor and random times of the recording."""
     if not count:
         return events
     t = rng.uniform(events.t[0], events.t[-1], count)
-    t.sort()  # two runs in order are quickly merged
+    t.sort()  # two sorted parts are merged quickly
     noise = sensor.events_of(rng.integers(sensor.tokens, size=count), t)
     pairs = zip(events, noise, strict=True)
     return _in_order(Events(*(np.concatenate([q, added], dtype=q.dtype, casting="unsafe") for q, added in pairs)))
 
 
 def mix(events: Events, partner: Events, rng: np.random.Generator) -> tuple[Events, int]:
-    """A run of events is replaced by as many of the partner's; also how many there are, at least one.
+    """Replace a contiguous part of the events by as many events of the partner (CutMix).
 
-    They take their gaps along: the recording stops, the partner's plays, and the recording goes on.
+    The inserted events keep their gaps, so the duration of the recording changes.
+
+    Returns:
+        The events, and the number of inserted events, at least one.
     """
     count = int(rng.integers(1, min(len(events.t), len(partner.t)), endpoint=True))
     out, into = _run(0, len(events.t), count, rng), _run(0, len(partner.t), count, rng)
     played = partner.t[into] - partner.t[into.start] + events.t[out.start]
-    # In this order of operations rounding cannot turn time back.
+    # This order of operations ensures that rounding does not make times decrease.
     after = events.t[out.stop :] - events.t[out.stop - 1] + played[-1]
     t = np.concatenate([events.t[: out.start], played, after])
     x, y, p = (
@@ -273,25 +276,25 @@ def mix(events: Events, partner: Events, rng: np.random.Generator) -> tuple[Even
 
 
 def _run(start: int, end: int, length: int, rng: np.random.Generator) -> slice:
-    """Any run of this length between start and end."""
+    """A random contiguous part of this length between start and end."""
     first = int(rng.integers(start, end - length, endpoint=True))
     return slice(first, first + length)
 
 
 def _factor(largest: float, rng: np.random.Generator) -> float:
-    """A factor, as likely as its inverse."""
+    """A random factor up to `largest`, as likely as its inverse."""
     return largest ** (2 * rng.random() - 1)
 
 
 def _jittered(values: Float[np.ndarray, " E"], std: float, rng: np.random.Generator) -> Float[np.ndarray, " E"]:
-    """Each value with a normal number added; single precision is plenty for the shift itself."""
+    """Add normally distributed numbers. Single precision is sufficient for the shift."""
     shift = rng.standard_normal(len(values), dtype=np.float32)
     shift *= std
     return values + shift
 
 
 def _in_order(events: Events) -> Events:
-    """In the order of time; those at one time in the order that they had."""
+    """Sort events by time, stably."""
     if not np.count_nonzero(events.t[1:] < events.t[:-1]):
         return events
     order = events.t.argsort(kind="stable")
@@ -299,7 +302,7 @@ def _in_order(events: Events) -> Events:
 
 
 def _only(events: Events, keep: Bool[np.ndarray, " E"]) -> Events:
-    """Those to keep, if there are any."""
+    """The events to keep; all events if there are none to keep."""
     kept = keep.nonzero()[0]
     if len(kept) in (0, len(keep)):
         return events
@@ -307,11 +310,11 @@ def _only(events: Events, keep: Bool[np.ndarray, " E"]) -> Events:
 
 
 def _placed(events: Events, x: Float32[np.ndarray, " E"], y: Float32[np.ndarray, " E"], sensor: Sensor) -> Events:
-    """The events at other places, rounded; those off the sensor are gone, and if all are, none has moved."""
+    """The events at new positions, rounded, without those outside of the sensor; unchanged if all are outside."""
     x, y = np.rint(x), np.rint(y)
     inside = (x >= 0) & (x < sensor.width) & (y >= 0) & (y < sensor.height)
     if not np.count_nonzero(inside):
         return events
-    # Whole numbers only now: far outside of the sensor they might not fit.
+    # Convert to integers last, because positions far outside of the sensor may not fit.
     x, y, p, t = _only(Events(x, y, events.p, events.t), inside)
     return Events(x.astype(events.x.dtype), y.astype(events.y.dtype), p, t)

@@ -1,4 +1,4 @@
-"""Event file formats. A format is a class in a file of this package, or of a user's own, that registers itself.
+"""Event file formats. A format is a class that registers itself, in this package or in a user's module.
 
 class MyFormat(s7.EventFormat, name="mine"):
     extensions = (".mine",)
@@ -14,7 +14,7 @@ from typing import ClassVar
 from s7 import registry
 from s7.events.recordings import Events
 
-# As many bytes of a file as `sniff` sees.
+# The number of bytes of a file that `sniff` receives.
 SNIFFED = 4096
 
 
@@ -28,12 +28,12 @@ class EventFormat(registry.Registered, ABC, kind="event format", package="s7.eve
     extensions: ClassVar[tuple[str, ...]] = ()
 
     def sniff(self, start: bytes) -> bool:
-        """Whether a file that starts with these bytes is of this format. By default only the extension counts."""
+        """Whether a file that starts with these bytes has this format. By default only the extension decides."""
         return False
 
     @abstractmethod
     def read(self, path: Path) -> Events:
-        """The events of a file, in the order of time, with times in milliseconds.
+        """Read the events of a file, sorted by time, with times in milliseconds.
 
         Raises:
             ValueError: If the file is damaged, naming the file and the position.
@@ -41,7 +41,7 @@ class EventFormat(registry.Registered, ABC, kind="event format", package="s7.eve
 
 
 def find_format(path: Path) -> EventFormat:
-    """The format of a file: one that recognizes its content, else one that has its extension.
+    """Find the format of a file by its content, or else by its extension.
 
     Raises:
         ValueError: If no format fits.

@@ -1,8 +1,10 @@
-"""The .bin files of N-MNIST and N-Caltech101, five bytes an event, in folders by class or in the archive as published.
+"""The .bin files of N-MNIST and N-Caltech101, in one folder per class or in the published archive.
 
-    x (8 bits)   y (8 bits)   polarity (1 bit), time in microseconds (23 bits, the highest first)
+An event has five bytes:
 
-An entry with y = 240 is no event: it says that the clock wrapped, and all times from there on are 2**13 later.
+    x (8 bits)   y (8 bits)   polarity (1 bit), time in microseconds (23 bits, big-endian)
+
+An entry with y = 240 is not an event but an overflow of the clock: 2**13 is added to all later times.
 """
 
 import re
@@ -21,9 +23,9 @@ from s7.events.recordings import MICROSECONDS, Events, Recordings, recordings_of
 
 SIZE = 5
 WRAP_ROW, WRAP = 240, 2**13
-# Files that are decoded before their events become tokens: some 4 million events.
+# The number of files that are decoded before their events are converted to tokens: about 4 million events.
 AT_A_TIME = 1000
-# The class is the folder's name. Hidden files, as a Mac leaves them in archives, are not meant.
+# The class is the name of the folder. Hidden files, as macOS adds them to archives, do not match.
 _NAME = re.compile(r"(?:^|/)(\d+)/([^/.][^/]*)\.bin$")
 
 
@@ -37,7 +39,7 @@ class NMnistBin(EventFormat, name="nmnist-bin"):
 
 
 def decode_bin(data: bytes, where: str) -> Events:
-    """The events of one file; `where` leads the messages."""
+    """Decode the events of one file. Error messages start with `where`."""
     if len(data) % SIZE:
         raise ValueError(f"{where}: {len(data)} bytes are not a multiple of {SIZE}, the size of an event; get it again")
     raw = np.frombuffer(data, np.uint8).reshape(-1, SIZE)
@@ -53,14 +55,14 @@ def decode_bin(data: bytes, where: str) -> Events:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """The files in a folder or a .zip archive, in the order of their names whatever their class."""
+    """The files in a folder or a .zip archive, sorted by file name across all classes."""
 
     path: Path
     names: tuple[str, ...]
     labels: Int[np.ndarray, " N"]
 
     def parts(self, chosen: Int[np.ndarray, " M"]) -> Iterator[Recordings]:
-        """The chosen recordings, some at a time; an empty file is a recording without events."""
+        """Yield the chosen recordings in parts. An empty file is a recording without events."""
         with self._reader() as read:
             for start in range(0, len(chosen), AT_A_TIME):
                 numbers = chosen[start : start + AT_A_TIME]
@@ -86,7 +88,7 @@ class Bins:
 
 
 def find_bins(path: Path) -> Bins:
-    """The .bin files in a folder or a .zip archive."""
+    """Find the .bin files in a folder or a .zip archive."""
     if path.is_dir():
         names = [file.relative_to(path).as_posix() for file in path.glob("*/*.bin")]
     else:

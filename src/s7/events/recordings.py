@@ -1,7 +1,7 @@
-"""Recordings of events laid end to end, and the sensor that they come from.
+"""Event recordings and sensors.
 
-Times are milliseconds. An event's polarity is 0 or 1; the channels of a cochlea, or of any row of sensors, are a sensor
-one pixel high that has no polarity.
+Times are in milliseconds. The polarity of an event is 0 or 1. The channels of a cochlea, or of any row of sensors, are
+a sensor of height 1 without polarity.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from s7.data.folder import Arrays
 from s7.data.samples import Samples
 from s7.tokens import from_token, to_token
 
-# In a millisecond: cameras and data sets count microseconds.
+# Microseconds per millisecond; cameras and data sets use microseconds.
 MICROSECONDS = 1000
 
 
 class Events(NamedTuple):
-    """One recording, in the order of time."""
+    """The events of one recording, sorted by time. t is in milliseconds."""
 
     x: Integer[np.ndarray, " E"]
     y: Integer[np.ndarray, " E"]
@@ -30,7 +30,7 @@ class Events(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensor:
-    """Pixels, `width` by `height`, each with one or two polarities; every event is one of `tokens` tokens."""
+    """A sensor of `width` × `height` pixels with one or two polarities. Every event is one of `tokens` tokens."""
 
     width: int
     height: int = 1
@@ -38,22 +38,22 @@ class Sensor:
 
     @property
     def tokens(self) -> int:
-        """How many kinds of events there are."""
+        """The number of tokens."""
         return self.polarities * self.width * self.height
 
     @property
     def limits(self) -> dict[str, int]:
-        """What x, y and p stay below."""
+        """The exclusive upper limits of x, y and p."""
         return {"x": self.width, "y": self.height, "p": self.polarities}
 
     def tokens_of(self, events: Events) -> Integer[np.ndarray, " E"]:
-        """Each event as a number, in as few bytes as they all fit in. Events must be on the sensor."""
+        """The token of each event, in the smallest integer type. Events must be on the sensor."""
         polarity = events.p if self.polarities > 1 else np.zeros_like(events.p)
         tokens = to_token(events.x.astype(np.int32), events.y, polarity, self.height, self.polarities)
         return tokens.astype(np.min_scalar_type(self.tokens - 1))
 
     def events_of(self, tokens: Integer[np.ndarray, " E"], t: Float[np.ndarray, " E"]) -> Events:
-        """The events that these tokens stand for."""
+        """The events of these tokens."""
         return Events(*from_token(tokens.astype(np.int64), self.height, self.polarities), t)
 
     def holds(self, events: Events) -> bool:
@@ -62,7 +62,7 @@ class Sensor:
         return all(q.min(initial=0) >= 0 and q.max(initial=0) < limit for q, limit in columns)
 
     def check(self, events: Events, where: str) -> None:
-        """Raises an error that names the first event that is not on the sensor or goes back in time."""
+        """Raise an error that names the first event that is not on the sensor or is earlier than the previous one."""
         for name, limit in self.limits.items():
             values = getattr(events, name)
             bad = (values < 0) | (values >= limit)
@@ -78,9 +78,9 @@ class Sensor:
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Recordings end to end, each with a label; recording n is events[offsets[n] : offsets[n + 1]].
+    """Concatenated recordings with labels. Recording n is events[offsets[n] : offsets[n + 1]].
 
-    `sources` say where each comes from, for messages; without them it is its number.
+    `sources` describe the origin of each recording in error messages; by default its index.
     """
 
     events: Events
@@ -93,11 +93,11 @@ class Recordings:
 
     @property
     def sizes(self) -> Int[np.ndarray, " N"]:
-        """How many events each has."""
+        """The number of events of each recording."""
         return np.diff(self.offsets)
 
     def source(self, n: int) -> str:
-        """Where recording n comes from."""
+        """The origin of recording n, for error messages."""
         return self.sources[n] if self.sources else f"recording {n}"
 
     def recording(self, n: int) -> Events:
@@ -105,7 +105,7 @@ class Recordings:
         return Events(*(q[self.offsets[n] : self.offsets[n + 1]] for q in self.events))
 
     def take(self, chosen: Shaped[np.ndarray, "..."]) -> "Recordings":
-        """The recordings of these numbers, or of a mask, in that order; they keep their sources."""
+        """The recordings with these indices, in this order, or those where a mask is True."""
         numbers = np.arange(len(self))[chosen]
         sizes = self.sizes[numbers]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -114,7 +114,7 @@ class Recordings:
         return Recordings(Events(*(q[places] for q in self.events)), offsets, self.labels[numbers], sources)
 
     def goes_back(self) -> Bool[np.ndarray, " E"]:
-        """Whether each event is earlier than the one before it in its recording."""
+        """Whether each event is earlier than the previous one of its recording."""
         t = self.events.t
         back = np.zeros(len(t), bool)
         back[1:] = t[1:] < t[:-1]
@@ -122,7 +122,7 @@ class Recordings:
         return back
 
     def repaired(self) -> "Recordings":
-        """Without the empty ones, and with the events of each in the order of time."""
+        """The recordings with events sorted by time, without empty recordings."""
         kept = self.take(self.sizes > 0)
         if not kept.goes_back().any():
             return kept
@@ -130,10 +130,16 @@ class Recordings:
         return Recordings(Events(*(q[order] for q in kept.events)), kept.offsets, kept.labels, kept.sources)
 
     def samples(self, sensor: Sensor, name: str, chosen: Shaped[np.ndarray, "..."] | None = None) -> Samples:
-        """Tokens and the gaps between them, in milliseconds; the first gap of a recording is 0.
+        """Convert recordings to tokens and gaps in milliseconds. The first gap of a recording is 0.
 
-        `chosen` are the numbers of the recordings to take, or a mask of them. An empty recording, an event outside of
-        the sensor and time that goes back are errors that name the recording and the event.
+        Args:
+            sensor: The sensor of the recordings.
+            name: The name of the samples, for error messages.
+            chosen: The indices of the recordings, or a mask. By default all recordings.
+
+        Raises:
+            ValueError: If a recording is empty, an event is outside of the sensor or times decrease. The message names
+                the recording and the event.
         """
         if chosen is not None:
             return self.take(chosen).samples(sensor, name)
@@ -154,13 +160,19 @@ class Recordings:
 def recordings_of(
     recordings: list[Events], labels: Integer[np.ndarray, " N"], sources: Sequence[str] = ()
 ) -> Recordings:
-    """Separate recordings laid end to end."""
+    """Concatenate separate recordings.
+
+    Args:
+        recordings: The events of each recording.
+        labels: The label of each recording.
+        sources: The origin of each recording, for error messages.
+    """
     offsets = np.concatenate([[0], np.cumsum([len(events.t) for events in recordings])]).astype(np.int64)
     return Recordings(Events(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels, sources)
 
 
 def recordings_in(arrays: Arrays, where: str) -> Recordings:
-    """Recordings in arrays x, y, p, t (microseconds), offsets and label, as this project keeps them in .npz files."""
+    """Recordings from arrays x, y, p, t (microseconds), offsets and label, the layout of this project's .npz files."""
     columns = [arrays[name] for name in ("x", "y", "p", "t")]
     offsets, labels = arrays["offsets"], arrays["label"]
     if any(q.ndim != 1 or q.dtype.kind not in "iu" for q in (*columns, offsets, labels)):
@@ -175,7 +187,7 @@ def recordings_in(arrays: Arrays, where: str) -> Recordings:
 
 
 def samples_of(parts: Iterable[Recordings], sensor: Sensor, name: str) -> Samples:
-    """Samples of recordings that come part by part: what is kept of each part is a fifth to a half of it."""
+    """Convert recordings part by part. Tokens need a fifth to a half of the memory of events."""
     made = [part.samples(sensor, name) for part in parts if len(part)]
     if not made:
         raise ValueError(f"{name}: there are no recordings")

@@ -1,11 +1,11 @@
-"""Reader of the HDF5 files of the Spiking Heidelberg Digits and the Spiking Speech Commands, or their .gz as published.
+"""Reader for the HDF5 files of the Spiking Heidelberg Digits and Spiking Speech Commands, also compressed (.gz).
 
-    spikes/times   for each recording the times of its spikes in seconds, in half precision
-    spikes/units   for each recording the channel of each spike
-    labels         the class of each recording, a whole number
+    spikes/times   the times of the spikes of each recording in seconds, in half precision
+    spikes/units   the channels of the spikes of each recording
+    labels         the class of each recording, an integer
     extra/speaker  the speaker of each recording        extra/keys  the names of the classes
 
-Half precision ends at 65,504 and would round milliseconds, so times are widened before they are converted.
+Half precision would round milliseconds and ends at 65,504, so times are converted to double precision first.
 """
 
 import gzip
@@ -26,15 +26,16 @@ from s7.events.recordings import Events, Recordings
 
 TIMES, UNITS, LABELS, SPEAKERS, NAMES = "spikes/times", "spikes/units", "labels", "extra/speaker", "extra/keys"
 MILLISECONDS = 1000  # in a second
-# Recordings that are read before their events become tokens: some 16 million spikes.
+# The number of recordings that are read before their events are converted to tokens: about 16 million spikes.
 AT_A_TIME = 2048
-# Entries per byte of a file at most, since deflate compresses by no more than 1032: more would be read for hours.
+# The largest plausible number of entries per byte: deflate compresses by a factor of at most 1032. A damaged file may
+# claim more, which would take hours to read.
 DENSEST = 1032
 
 
 @dataclass(frozen=True, eq=False)
 class SpikeFile:
-    """An open file. Its arrays are read when they are asked for."""
+    """An open file. Its arrays are read on demand."""
 
     path: Path
     file: Any
@@ -59,7 +60,7 @@ class SpikeFile:
             return tuple(q.decode() if isinstance(q, bytes) else str(q) for q in self._array(NAMES)[:])
 
     def parts(self, chosen: Bool[np.ndarray, " N"] | None = None) -> Iterator[Recordings]:
-        """Yields the recordings, or those that a mask chooses, some at a time."""
+        """Yield the recordings, or those where a mask is True, in parts."""
         labels = self.labels
         for key in (TIMES, UNITS):
             with _readable(self.path):
@@ -114,7 +115,7 @@ class SpikeFile:
 
 @contextmanager
 def open_spikes(path: Path) -> Iterator[SpikeFile]:
-    """Opens a file for as long as the context lasts. A .gz file is decompressed into memory."""
+    """Open a file in a context. A .gz file is decompressed into memory."""
     h5py = _h5py()
     content = _decompressed(path) if path.suffix == ".gz" else path
     size = len(content.getbuffer()) if isinstance(content, BytesIO) else path.stat().st_size
@@ -131,7 +132,7 @@ def open_spikes(path: Path) -> Iterator[SpikeFile]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turns whatever h5py raises for a damaged file into one line that names the file."""
+    """Convert any error of h5py for a damaged file into one line that names the file."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Events in NumPy's structured arrays, as Tonic and other libraries hand them out: fields x, y, t and p, in any order.
+"""Events from NumPy structured arrays with the fields x, y, t and p in any order, as in Tonic and other libraries.
 
-Times are microseconds there. Channels of a cochlea have no y; their p, if there is one, says nothing.
+Times are in microseconds. Channels of a cochlea have no y; their p is ignored.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from s7.events.recordings import MICROSECONDS, Events
 
 
 def from_structured(array: Shaped[np.ndarray, " E"]) -> Events:
-    """The events, in the order in which they are given, with milliseconds; a polarity of -1 becomes 0."""
+    """Convert a structured array to events, in the same order, with times in milliseconds. Polarity -1 becomes 0."""
     fields = array.dtype.names or ()
     needed = ("x", "y", "t", "p") if "y" in fields else ("x", "t")
     absent = [name for name in needed if name not in fields]

@@ -164,7 +164,7 @@ def files(path: Path) -> list[Path]:
         return [path]
     beside = path.with_name(path.name.replace("TRAIN", "TEST"))
     if not beside.exists():
-        raise FileNotFoundError(f"{beside} is missing; it belongs beside {path.name}")
+        raise FileNotFoundError(f"{beside} is missing; it must be in the same folder as {path.name}")
     return [path, beside]
 
 

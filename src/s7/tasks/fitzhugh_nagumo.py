@@ -1,9 +1,9 @@
-"""The FitzHugh–Nagumo neuron: spikes that relax slowly, so the next value needs the hidden w and hence the past.
+"""The FitzHugh–Nagumo neuron: predict the next value of v, which depends on the hidden variable w and thus on the past.
 
     v' = v − v³/3 − w + 0.5            w' = (v + 0.7 − 0.8 w) / 50            v(0) ~ U(−1, 1),  w(0) = 0
 
-A model reads v up to now and says by how much it changes until the next of 1,000 samples, 0.4 time units ahead. The
-error of the change is the error of the next value. The recipe is that of the LEM paper.
+A model reads v and predicts its change until the next of 1,000 samples, 0.4 time units ahead. The error of the change
+is the error of the next value. The procedure is that of the LEM paper.
 """
 
 from dataclasses import asdict, dataclass
@@ -25,14 +25,18 @@ SEED = 1234
 
 @dataclass(frozen=True)
 class FitzHughNagumo(Task):
-    """`tolerance` is the relative tolerance of the integrator; published results use SciPy's default, 1e-3."""
+    """Predict the next value.
+
+    Args:
+        tolerance: The relative tolerance of the integrator. Published results use SciPy's default, 1e-3.
+    """
 
     name: ClassVar[str] = "fitzhugh-nagumo"
     title: ClassVar[str] = "FitzHugh–Nagumo neuron, one step ahead"
-    source: ClassVar[str] = "simulated, by SciPy's RK45"
+    source: ClassVar[str] = "simulated with SciPy's RK45"
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "128 training, 128 validation, 1,024 test sequences; all of the test set is counted",
-        "paper": "the same split; published errors may be of the last test batch only, or a mean square not rooted",
+        "strict": "128 training, 128 validation, 1,024 test sequences; the error is that of the whole test set",
+        "paper": "the same split; published errors may be those of the last test batch, or mean squared errors",
     }
     tolerance: float = 1e-3
 
@@ -70,8 +74,8 @@ def initial_values() -> Float[np.ndarray, " N"]:
 def simulate(v0: Float[np.ndarray, " N"], tolerance: float) -> Float[np.ndarray, "N T"]:
     """v at even times from 0 to 400, each sequence with its own steps, as published.
 
-    Near a spike the equation amplifies rounding by many orders: at the default tolerance two machines agree to the
-    tolerance, not to the last bit.
+    Near a spike the equation amplifies rounding errors strongly, so at the default tolerance two machines agree only to
+    the tolerance.
     """
 
     def rates(state):

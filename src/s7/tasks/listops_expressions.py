@@ -1,13 +1,13 @@
-"""Nested lists of digits and what they come to: [MAX 4 [MIN 2 9 ] [SM 5 7 ] ] is 4.
+"""Nested expressions of digits and their values: [MAX 4 [MIN 2 9 ] [SM 5 7 ] ] is 4.
 
-    [MIN  the least     [MAX  the greatest     [MED  the median, rounded down     [SM  the sum modulo 10
+    [MIN  the minimum     [MAX  the maximum     [MED  the median, rounded down     [SM  the sum modulo 10
 
-The recipe is that of the Long Range Arena. With probability 1/4 a node is an operator with 2 to 10 arguments, any
-number as likely as any other, each of them a node again; else, and always at depth 10, it is a digit. An expression
-is kept if it has more than 500 and fewer than 2,000 tokens. One in twelve is.
+The procedure is that of the Long Range Arena. With probability 1/4 a node is an operator with 2 to 10 arguments,
+uniformly distributed, each of which is a node; otherwise, and always at depth 10, it is a digit. Expressions with more
+than 500 and fewer than 2,000 tokens are accepted, which is one in twelve.
 
-Trees grow level by level, thousands at a time; a tree's length is known before any digit is drawn. No two
-expressions of a data set are the same: at this length chance alone sees to that.
+Trees are grown level by level, thousands at a time. The length of a tree is known before its digits are drawn. At this
+length, two equal expressions in a data set are practically impossible.
 """
 
 from typing import NamedTuple
@@ -16,19 +16,20 @@ import numpy as np
 from jaxtyping import Bool, Int, Integer, UInt8
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
-# A token is a place in this list. Parentheses, which the files have around every pair, say nothing and are left out.
+# A token is an index into this list. The files have parentheses around every pair, which carry no information and are
+# dropped.
 TOKENS = (*"0123456789", *OPERATORS, "]")
 FIRST_OPERATOR, END = 10, 14
 DEPTH, MOST_ARGUMENTS = 10, 10
 SUBTREE = 0.25
 SHORTEST, LONGEST = 501, 1999
 BLOCK = 1000
-# Trees drawn at a time: about as many as a block takes.
+# Trees drawn at a time: about as many as a block needs.
 _DRAWN = 14_000
 
 
 class Expressions(NamedTuple):
-    """Tokens end to end: expression n is tokens[offsets[n] : offsets[n + 1]], and comes to labels[n]."""
+    """Concatenated expressions: expression n is tokens[offsets[n] : offsets[n + 1]] and has the value labels[n]."""
 
     tokens: UInt8[np.ndarray, " T"]
     offsets: Int[np.ndarray, " M"]
@@ -36,13 +37,13 @@ class Expressions(NamedTuple):
 
     @classmethod
     def of(cls, tokens: list[UInt8[np.ndarray, " _"]], labels: list[int]) -> "Expressions":
-        """From the tokens of each."""
+        """Build from the tokens of each expression."""
         offsets = np.cumsum([0, *map(len, tokens)], dtype=np.int64)
         return cls(np.concatenate(tokens), offsets, np.array(labels, np.int32))
 
     @classmethod
     def joined(cls, parts: list["Expressions"], count: int) -> "Expressions":
-        """The first `count` of several parts."""
+        """The first `count` expressions of several parts."""
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])[:count]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         tokens = np.concatenate([part.tokens for part in parts])[: offsets[-1]]
@@ -50,7 +51,7 @@ class Expressions(NamedTuple):
 
 
 def make_block(seed: int, split: int, block: int) -> Expressions:
-    """A thousand expressions, the same for the same three numbers."""
+    """A thousand expressions, a function of the three numbers."""
     rng = np.random.default_rng([seed, split, block])
     parts: list[Expressions] = []
     while sum(len(part.labels) for part in parts) < BLOCK:
@@ -59,7 +60,7 @@ def make_block(seed: int, split: int, block: int) -> Expressions:
 
 
 class _Level(NamedTuple):
-    """The nodes of one depth: of which tree, in order, and with how many arguments; a digit has none."""
+    """The nodes of one depth: the tree of each, in order, and its number of arguments, 0 for digits."""
 
     tree: Int[np.ndarray, " N"]
     arguments: Int[np.ndarray, " N"]
@@ -70,7 +71,7 @@ class _Level(NamedTuple):
 
     @property
     def starts(self) -> Int[np.ndarray, " O"]:
-        """Where the arguments of each operator start in the level below."""
+        """The position of the first argument of each operator in the next level."""
         arguments = self.arguments[self.operators]
         return np.cumsum(arguments) - arguments
 
@@ -89,7 +90,7 @@ def _grow(trees: int, rng: np.random.Generator) -> list[_Level]:
 
 
 def _suitable(levels: list[_Level], trees: int) -> list[_Level]:
-    """The trees of a length that is wanted, numbered anew."""
+    """The trees of an accepted length, renumbered."""
     length = np.zeros(trees, np.int64)
     for tree, arguments in levels:
         length += np.bincount(tree, minlength=trees) + np.bincount(tree[arguments > 0], minlength=trees)
@@ -99,7 +100,7 @@ def _suitable(levels: list[_Level], trees: int) -> list[_Level]:
 
 
 def _written(levels: list[_Level], rng: np.random.Generator) -> Expressions:
-    """The trees as expressions: operators and digits are drawn, values go up from the deepest level, places down."""
+    """Draw the operators and digits of trees. Values are computed bottom-up and positions top-down."""
     symbols = [
         np.where(level.arguments > 0, rng.integers(0, 4, len(level.tree)), rng.integers(0, 10, len(level.tree)))
         for level in levels
@@ -130,7 +131,7 @@ def _applied(
     starts: Int[np.ndarray, " O"],
     counts: Int[np.ndarray, " O"],
 ) -> Int[np.ndarray, " O"]:
-    """What operators come to, the arguments of each from its start on."""
+    """The values of operators, whose arguments begin at `starts`."""
     in_order = np.sort(np.repeat(np.arange(len(starts)) * 10, counts) + values) % 10
     least, greatest = in_order[starts], in_order[starts + counts - 1]
     median = (in_order[starts + (counts - 1) // 2] + in_order[starts + counts // 2]) // 2
@@ -147,8 +148,8 @@ _APPLY = (
 
 
 def evaluate(tokens: Integer[np.ndarray, " T"]) -> int:
-    """What an expression comes to; an error names the token that does not fit."""
-    # The lists that are open, the outermost holding the answer, and where each was opened.
+    """The value of an expression. An error names the first invalid token."""
+    # The arguments of each open operator, outermost first, and the position of the operator.
     lists: list[list[int]] = [[]]
     opened: list[int] = []
     codes = tokens.tolist()
@@ -163,7 +164,7 @@ def evaluate(tokens: Integer[np.ndarray, " T"]) -> int:
         elif token != END:
             raise ValueError(f"token {place} ({token}) is not one of 0 to {END}")
         elif not opened:
-            raise ValueError(f"token {place} (']') closes nothing")
+            raise ValueError(f"token {place} (']') has no matching operator")
         elif not lists[-1]:
             raise ValueError(f"token {place} (']') closes an operator without arguments")
         else:
@@ -180,7 +181,7 @@ def _name(token: int) -> str:
     return repr(TOKENS[token]) if 0 <= token <= END else str(token)
 
 
-# Operators as one byte each, which no text has, so that all tokens are single bytes.
+# Operators as one byte each that does not occur in text, so that all tokens are single bytes.
 _AS_BYTE = {name.encode(): bytes([0xF0 + n]) for n, name in enumerate(OPERATORS)}
 _CODES = np.full(256, 255, np.uint8)
 for _code, _letter in enumerate([*b"0123456789", *(byte[0] for byte in _AS_BYTE.values()), b"]"[0]]):
@@ -188,7 +189,7 @@ for _code, _letter in enumerate([*b"0123456789", *(byte[0] for byte in _AS_BYTE.
 
 
 def tokenize(text: str | bytes) -> UInt8[np.ndarray, " T"]:
-    """The tokens of an expression as it is printed, with spaces between; an error names the one that is not known."""
+    """The tokens of a printed expression, in which they are separated by spaces. An error names an unknown token."""
     letters = text.encode() if isinstance(text, str) else text
     letters = letters.strip()
     if letters.isascii():
@@ -205,5 +206,5 @@ def tokenize(text: str | bytes) -> UInt8[np.ndarray, " T"]:
 
 
 def spell(tokens: Integer[np.ndarray, " T"]) -> str:
-    """An expression as it is printed, without parentheses."""
+    """Print an expression, without parentheses."""
     return " ".join(TOKENS[token] for token in tokens.tolist())

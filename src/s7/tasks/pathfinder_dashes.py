@@ -1,6 +1,6 @@
-"""Dashes of Pathfinder's contours: where one can follow another, what is too near to it, how it is drawn.
+"""Dashes of Pathfinder's contours: possible successors, clearance and drawing.
 
-All that a dash needs depends on its direction alone, and there are some four hundred of them: it is looked up.
+These depend only on the direction of a dash, of which there are about four hundred, so they are stored in tables.
 """
 
 import math
@@ -22,8 +22,12 @@ _ZOOM = 2
 class Recipe:
     """Settings of the published generator, in pixels.
 
-    Of `margins` each picture has one. `apart` are the starts of the two long contours. `contrasts` are of long and of
-    short contours; a marker's is 1. `block` pictures are made at a time, from `pairs` of contours side by side.
+    Attributes:
+        margins: The margins, one of which each image has.
+        apart: The distance between the starts of the two long contours.
+        contrasts: The contrasts of long and of short contours; that of a marker is 1.
+        block: The number of images that are generated at a time.
+        pairs: The number of pairs of contours that are tried in parallel.
     """
 
     side: int
@@ -44,9 +48,9 @@ PATH_X = Recipe(128, 5, 1.5, (2, 3), 1.8, 20, 3.0, 8, (0.9, 0.9), block=20, pair
 
 
 class Stamps(NamedTuple):
-    """Small pictures as lists of pixels: steps from a place to them in a flattened canvas, and their values.
+    """Small images as lists of pixels: their offsets from a position in a flattened canvas, and their values.
 
-    All lists are of one length; a short one repeats its first pixel.
+    All lists have the same length; a shorter one repeats its first pixel.
     """
 
     steps: Int[np.ndarray, "W Q"]
@@ -54,7 +58,7 @@ class Stamps(NamedTuple):
 
     @classmethod
     def of(cls, pictures: Float[np.ndarray, "W S S"] | UInt8[np.ndarray, "W S S"], columns: int) -> "Stamps":
-        """Of pictures whose middle pixel goes to the place, on a canvas of so many columns."""
+        """Build from images that are centred on the position, for a canvas with this number of columns."""
         ways, size, _ = pictures.shape
         flat = pictures.reshape(ways, -1)
         used = np.count_nonzero(flat, 1)
@@ -72,7 +76,7 @@ class Stamps(NamedTuple):
         way: Int[np.ndarray, " N"],
         scale: float = 1,
     ) -> None:
-        """Onto a place of each of some canvases, where it is brighter than what is there."""
+        """Draw at one position of each canvas; the brighter value of each pixel remains."""
         flat = canvases.reshape(-1)
         pixels = (who * canvases.shape[1] + places)[:, None] + self.steps[way]
         values = self.values[way] if scale == 1 else scale * self.values[way]
@@ -81,11 +85,11 @@ class Stamps(NamedTuple):
 
 @dataclass(frozen=True)
 class Dashes:
-    """What all dashes of one margin have in common, in tables by their way.
+    """Tables for all dashes of one margin, indexed by their way.
 
-    The first 360 ways are degrees, of dashes that begin a contour and are drawn forwards from their place. The others
-    lead from a pivot, in the middle of the gap before the dash, to pixels on a circle: these are drawn backwards from
-    their place, which is their far end.
+    The first 360 ways are directions in degrees, for the first dash of a contour, which is drawn forwards from its
+    position. The others lead from a pivot, the middle of the gap before the dash, to pixels on a circle; these dashes
+    are drawn backwards from their position, which is their far end.
     """
 
     recipe: Recipe
@@ -93,62 +97,62 @@ class Dashes:
 
     @cached_property
     def clearance(self) -> float:
-        """Contours are farther than this from each other."""
+        """The minimum distance between contours."""
         return 2 * self.margin + self.recipe.thickness - 2 / 3
 
     @cached_property
     def rim(self) -> float:
-        """Dashes are at least so far from a picture's outermost pixels."""
+        """The minimum distance of dashes from the outermost pixels of an image."""
         return self.margin + self.recipe.thickness / 2 - 0.5
 
     @cached_property
     def border(self) -> int:
-        """Pixels around a picture in which one may look but nothing may be."""
+        """The width of the border around an image, which may be read but stays empty."""
         return self.recipe.dash + 2 * self.margin + 3
 
     @cached_property
     def columns(self) -> int:
-        """Of a canvas: a picture and its border."""
+        """The size of a canvas: an image and its border."""
         return self.recipe.side + 2 * self.border
 
     @cached_property
     def size(self) -> int:
-        """Pixels of a canvas."""
+        """The number of pixels of a canvas."""
         return self.columns**2
 
     @cached_property
     def circle(self) -> Int[np.ndarray, "K 2"]:
-        """From a pivot to where the dash after it may end."""
+        """Steps from a pivot to the possible ends of the dash after it."""
         radius = self.recipe.dash + self.margin
-        # About a pixel apart, and the same from all eight sides.
+        # About a pixel apart, with the symmetry of a square.
         steps = 8 * round(2 * np.pi * radius / 8)
         return np.unique(np.round(radius * unit(2 * np.pi / steps * np.arange(steps))).astype(int), axis=0)
 
     @cached_property
     def angles(self) -> Float[np.ndarray, " W"]:
-        """In which a contour goes on."""
+        """The direction in which a contour continues, for each way."""
         return np.concatenate([np.deg2rad(np.arange(TURNS)), np.arctan2(self.circle[:, 0], self.circle[:, 1])])
 
     @cached_property
     def toward(self) -> Float[np.ndarray, "W 2"]:
-        """In which a dash is drawn from its place."""
+        """The direction in which a dash is drawn from its position, for each way."""
         drawn = unit(self.angles)
         drawn[TURNS:] *= -1
         return drawn
 
     @cached_property
     def to_pivot(self) -> Int[np.ndarray, "360 2"]:
-        """From the place of a first dash to the pivot before it."""
+        """Steps from the position of a first dash to the pivot before it."""
         return np.round(-self.margin * self.toward[:TURNS]).astype(int)
 
     @cached_property
     def advance(self) -> Int[np.ndarray, "W 2"]:
-        """From the pivot before a dash to the one after it."""
+        """Steps from the pivot before a dash to the one after it."""
         return np.round((self.recipe.dash + 2 * self.margin) * unit(self.angles)).astype(int)
 
     @cached_property
     def likelihood(self) -> Float[np.ndarray, "W K"]:
-        """Of each direction after each, where nothing is in the way."""
+        """The relative probability of each direction after each other one, if it is not blocked."""
         off = np.abs((self.angles[TURNS:] - self.angles[:, None] + np.pi) % (2 * np.pi) - np.pi)
         return np.cos(np.minimum(self.recipe.continuity * off, np.pi / 2)) ** 2
 
@@ -161,7 +165,7 @@ class Dashes:
 
     @cached_property
     def halo(self) -> Stamps:
-        """What a dash blocks: 255 as far as the clearance, then less, to nothing a pixel farther."""
+        """The pixels that a dash blocks: 255 within the clearance, decreasing to 0 one pixel further."""
         half = self.recipe.dash + math.ceil(self.clearance)
         along, across = _frame(self.toward, half)
         beyond = along - np.clip(along, 0, self.recipe.dash)
@@ -170,7 +174,7 @@ class Dashes:
 
     @cached_property
     def ink(self) -> Stamps:
-        """How a dash is drawn. A line of one pixel has one in each row or column, whichever it has more of."""
+        """The drawing of a dash. A line that is one pixel wide has one pixel per row or column, whichever are more."""
         half = self.recipe.dash + math.ceil(self.recipe.thickness) + self.margin
         along, across = _frame(self.toward, half * _ZOOM)
         inside = (along >= -0.5) & (along <= self.recipe.dash * _ZOOM + 0.5)
@@ -180,7 +184,7 @@ class Dashes:
 
     @cached_property
     def marker(self) -> Stamps:
-        """How a marker is drawn."""
+        """The drawing of a marker."""
         half = math.ceil(self.recipe.radius) + 2
         row, column = np.ogrid[-half * _ZOOM : half * _ZOOM + 1, -half * _ZOOM : half * _ZOOM + 1]
         disc = row**2 + column**2 <= (self.recipe.radius * _ZOOM) ** 2
@@ -189,19 +193,19 @@ class Dashes:
     def is_inside(
         self, at: Integer[np.ndarray, "*N 2"] | Float[np.ndarray, "*N 2"], rim: float
     ) -> Bool[np.ndarray, "*N"]:
-        """Which places are at least so far from a picture's outermost pixels."""
+        """Whether positions are at least this far from the outermost pixels of an image."""
         row, column = at[..., 0], at[..., 1]
         far = self.recipe.side - 1 - rim
         return (row >= rim) & (row <= far) & (column >= rim) & (column <= far)
 
     def flat(self, at: Int[np.ndarray, "*N 2"]) -> Int[np.ndarray, "*N"]:
-        """Places in a flattened canvas."""
+        """Indices of positions in a flattened canvas."""
         return (at[..., 0] + self.border) * self.columns + at[..., 1] + self.border
 
 
 @cache
 def dashes_of(recipe: Recipe, margin: int) -> Dashes:
-    """The tables, made once."""
+    """The tables, computed once."""
     return Dashes(recipe, margin)
 
 
@@ -213,13 +217,13 @@ def unit(angle: Float[np.ndarray, " N"]) -> Float[np.ndarray, "N 2"]:
 def _frame(
     toward: Float[np.ndarray, "W 2"], half: int
 ) -> tuple[Float[np.ndarray, "W S S"], Float[np.ndarray, "W S S"]]:
-    """How far along and across a way the pixels around a place are."""
+    """The coordinates of the pixels around a position, along and across each way."""
     row, column = np.mgrid[-half : half + 1, -half : half + 1]
     sine, cosine = toward[:, 0, None, None], toward[:, 1, None, None]
     return row * sine + column * cosine, row * cosine - column * sine
 
 
 def _shrunk(drawn: Bool[np.ndarray, "W Z Z"], half: int) -> Float[np.ndarray, "W S S"]:
-    """A drawing in the size of a picture."""
+    """A drawing reduced to the resolution of an image."""
     shrink = lanczos(drawn.shape[-1], 2 * half + 1)
     return np.clip(shrink @ drawn.astype(np.float32) @ shrink.T, 0, 1)

@@ -1,24 +1,25 @@
-"""Pictures of dashed contours with two round markers: does one contour lead from marker to marker, or not?
+"""Images of dashed contours with two round markers. The question is whether one contour connects the markers.
 
-The recipe is that of Linsley and others (2018), with the settings of the Long Range Arena. Two contours of 14 dashes
-start near the middle, a fixed distance apart, and grow in turn. A dash goes on from the one before it after a gap of
-twice the margin, in a direction θ off the last one with probability in proportion to cos²(continuity θ); after three
-that run into something the pair is given up, and another begun. Then come short contours of 4 dashes wherever there
-is room, five attempts at each. The markers are at the start of one long contour and at the end of the same (joined)
-or of the other one (apart).
+The procedure is that of Linsley et al. (2018), with the settings of the Long Range Arena. Two contours of 14 dashes
+start near the centre, a fixed distance apart, and grow in turn. Each dash follows the previous one after a gap of twice
+the margin, in a direction that differs by θ with probability proportional to cos²(continuity θ). After three blocked
+attempts the pair is discarded and another one is started. Short contours of 4 dashes are then added where there is
+room, with five attempts each. The markers are at the start of one long contour and at the end of the same contour
+(connected) or of the other one (not connected).
 
-Of the published generator come all settings, the order of things, what is tried how often, the antialiasing (drawn
-twice as large, made smaller by Lanczos' filter), that short contours are brighter than long ones in the small
-pictures, and that each picture is stretched to the range 0 to 255. It differs in small things:
+All settings, the order of operations, the number of attempts, the antialiasing (images are drawn at twice the size and
+reduced by a Lanczos filter), the higher contrast of short contours in small images and the normalization of each image
+to 0 to 255 follow the published generator. Small differences:
 
-- It has soft masks around dashes; here the clearance that they amount to is a distance (`Dashes.clearance`).
-- It lets the newest dashes of two contours touch. Here contours never do, and in a picture of 32×32 about 4 short ones
-  find room, where 4.5 do there.
-- Its places are rounded up or down, which bends contours a little to one side; here to the nearest pixel.
-- Its pictures are joined or apart by a throw of a coin; here every second one is joined, in random order of the two.
-- The first dash only has to start in the middle square of the picture; there it must also end in it.
+- The published generator has soft masks around dashes; here the equivalent clearance is a distance
+  (`Dashes.clearance`).
+- It allows the newest dashes of two contours to touch. Here contours never touch, and about 4 short contours fit into
+  an image of 32×32 instead of 4.5.
+- It rounds positions up or down, which bends contours slightly to one side; here they are rounded to the nearest pixel.
+- It draws at random whether the markers are connected; here they are in one of every two images, in random order.
+- Its first dash must start and end in the central square of the image; here it only has to start there.
 
-Many attempts run side by side, in arrays; most of them fail, so there are more of them than pictures.
+Many attempts run in parallel, in arrays. Most of them fail, so there are more attempts than images.
 """
 
 from typing import NamedTuple
@@ -29,16 +30,16 @@ from jaxtyping import Bool, Int, Integer, UInt8
 from s7.tasks.pathfinder_dashes import FULL, TURNS, Dashes, Recipe, dashes_of, unit
 
 LONG, SHORT = 14, 4  # dashes
-ATTEMPTS = 5  # at a short contour
-DRAWS = 3  # of a direction, before a contour is given up
-_LEAST = 1e-4 * FULL  # likelihood of any direction, for a contour to go on
-_SOUGHT = 256  # places looked at for the start of a short contour
+ATTEMPTS = 5  # to place a short contour
+DRAWS = 3  # of a direction, before a contour is discarded
+_LEAST = 1e-4 * FULL  # the least likelihood of a direction for a contour to continue
+_SOUGHT = 256  # positions tried for the start of a short contour
 
 
 class Scenes(NamedTuple):
-    """What is in pictures: contours of dashes, of which the two first are long, and two markers.
+    """The contents of images: contours of dashes, the first two of them long, and two markers.
 
-    A dash starts `at` a place (row, column) and goes a `way` (`Dashes.toward`), -1 where there is none.
+    A dash has a position `at` (row, column) and a `way` (`Dashes.toward`), -1 if there is no dash.
     """
 
     at: Int[np.ndarray, "N C 14 2"]
@@ -47,7 +48,7 @@ class Scenes(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """Pictures, whether the markers are joined in them, and of what margin they are."""
+    """Images, whether their markers are connected, and their margins."""
 
     images: UInt8[np.ndarray, "N Y X"]
     labels: Int[np.ndarray, " N"]
@@ -56,12 +57,12 @@ class Pictures(NamedTuple):
 
 
 def make_block(recipe: Recipe, seed: int, block: int) -> Pictures:
-    """A block of pictures, the same for the same numbers."""
+    """A block of images, a function of these arguments."""
     rng = np.random.default_rng([seed, block])
     count = recipe.block
     first = rng.integers(0, 2, count // 2)
     labels = np.stack([first, 1 - first], 1).ravel()
-    # Drawn before the contours: a wide margin, which fails more often, is as frequent as a narrow one.
+    # Drawn before the contours, so that wide margins, which fail more often, are as frequent as narrow ones.
     margins = rng.choice(recipe.margins, count)
     images = np.empty((count, recipe.side, recipe.side), np.uint8)
     contours = 2 + recipe.shorts
@@ -79,7 +80,7 @@ def make_block(recipe: Recipe, seed: int, block: int) -> Pictures:
 
 
 def lay_out(dashes: Dashes, joined: Integer[np.ndarray, " N"], rng: np.random.Generator) -> Scenes:
-    """As many scenes as there are answers to whether the markers are joined."""
+    """One scene for each entry of `joined`: whether its markers are connected."""
     count = len(joined)
     parts: list[tuple[np.ndarray, ...]] = [_long_contours(dashes, rng)]
     while sum(len(part[0]) for part in parts) < count:
@@ -115,7 +116,7 @@ def render(dashes: Dashes, scenes: Scenes) -> UInt8[np.ndarray, "N Y X"]:
 def _long_contours(
     dashes: Dashes, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "N 2 14 2"], Int[np.ndarray, "N 2 14"], UInt8[np.ndarray, "N F"]]:
-    """Places and ways of pairs of contours, and what they block. Of many pairs, in their order, those that succeed."""
+    """The positions and ways of the pairs of contours that succeed, in order, and the pixels that they block."""
     recipe, count = dashes.recipe, dashes.recipe.pairs
     pair = [_Growing(dashes, np.zeros((count, dashes.size), np.uint8)) for _ in range(2)]
     ways = rng.integers(0, TURNS, (2, count))
@@ -138,13 +139,13 @@ def _long_contours(
 def _short_contour(
     dashes: Dashes, blocked: UInt8[np.ndarray, "N F"], rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "N 14 2"], Int[np.ndarray, "N 14"]]:
-    """Places and ways of one more contour in each picture that has room for it; it is added to what is blocked."""
+    """The positions and ways of one more contour in each image that has room; updates the blocked pixels."""
     count = len(blocked)
     at, way = np.zeros((count, LONG, 2), int), np.full((count, LONG), -1)
     without = np.arange(count)
     for _ in range(ATTEMPTS):
         attempt = _Growing(dashes, blocked[without])
-        # Any free place is as likely as any other: the first free one of many at random.
+        # The first free one of many random positions is uniformly distributed over the free positions.
         sought = rng.integers(0, dashes.recipe.side, (len(without), _SOUGHT, 2))
         who = attempt.begin(np.arange(len(without)), sought, rng.integers(0, TURNS, len(without)))
         for step in range(1, SHORT):
@@ -157,9 +158,9 @@ def _short_contour(
 
 
 class _Growing:
-    """A contour in each of many pictures, with all that is `blocked` for it: everything but its own newest dash.
+    """A growing contour in each of many images. `blocked` contains everything except its own newest dash.
 
-    `who` are the pictures in which it grows; what is asked of them returns those in which it succeeded.
+    `who` are the images in which it still grows. Methods return the images in which they succeeded.
     """
 
     def __init__(self, dashes: Dashes, blocked: UInt8[np.ndarray, "N F"]):
@@ -171,7 +172,7 @@ class _Growing:
     def begin(
         self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, "N D 2"], way: Int[np.ndarray, " N"]
     ) -> Int[np.ndarray, " M"]:
-        """With a first dash at the first of these places that is free."""
+        """Start with a first dash at the first of these positions that is free."""
         free = self._is_free(who, at, way[:, None])
         chosen = at[np.arange(len(who)), free.argmax(1)]
         self.at[who, 0], self.way[who, 0] = chosen, way
@@ -179,7 +180,7 @@ class _Growing:
         return who[free.any(1)]
 
     def extend(self, who: Int[np.ndarray, " N"], step: int, rng: np.random.Generator) -> Int[np.ndarray, " M"]:
-        """By the dash of that number."""
+        """Extend by the dash of this number."""
         dashes, last = self.dashes, self.way[who, step - 1]
         pivot = self._pivot[who] + dashes.advance[last]
         ends = pivot[:, None] + dashes.circle
@@ -195,13 +196,13 @@ class _Growing:
         return who
 
     def avoid(self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, "N 2"], way: Int[np.ndarray, " N"]) -> None:
-        """A dash in each picture."""
+        """Place a dash in each image."""
         self.dashes.halo.put(self.blocked, who, self.dashes.flat(at), way)
 
     def _is_free(
         self, who: Int[np.ndarray, " N"], at: Int[np.ndarray, " N D 2"], way: Int[np.ndarray, " N #D"]
     ) -> Bool[np.ndarray, "N D"]:
-        """Whether dashes would be in the picture, and on no pixel that is blocked."""
+        """Whether dashes would be inside the image and on no blocked pixel."""
         dashes = self.dashes
         end = at + dashes.recipe.dash * dashes.toward[way]
         free = dashes.is_inside(at, dashes.rim) & dashes.is_inside(end, dashes.rim)

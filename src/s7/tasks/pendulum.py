@@ -1,4 +1,4 @@
-"""Pendulum: the angle of a pendulum from noisy pictures at irregular times; pendulum_frames makes the pictures."""
+"""Pendulum: predict the angle of a pendulum from noisy images at irregular times. `pendulum_frames` simulates them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,18 +15,20 @@ SIZES = {"train": 2000, "valid": 1000, "test": 1000}
 
 @dataclass(frozen=True)
 class Pendulum(Task):
-    """`frames` of a hundred are kept; time is counted in frames.
+    """Predict (sin θ, cos θ) at every image. Time is measured in frames.
 
-    Two settings give more to learn from the same training swings: `copies` of each are seen through noise of their own,
-    the first as it is; `mirrored` adds what a mirror would show, a pendulum that swings the other way.
+    Args:
+        frames: The number of images per sequence, out of a hundred frames.
+        copies: The number of draws of the noise for each training sequence.
+        mirrored: Whether to add the mirror image of each training sequence.
     """
 
     name: ClassVar[str] = "pendulum"
-    title: ClassVar[str] = "Pendulum angle from noisy pictures at irregular times"
-    source: ClassVar[str] = "simulated, to the recipe of CRU and S5"
+    title: ClassVar[str] = "Pendulum angle from noisy images at irregular times"
+    source: ClassVar[str] = "simulated by the procedure of CRU and S5"
     protocols: ClassVar[dict[str, str]] = {
         "strict": "2,000 training, 1,000 validation, 1,000 test sequences; causal",
-        "paper": "the same split; causal. The paper prints no settings for this task",
+        "paper": "the same split; causal. The paper gives no settings for this task",
     }
     frames: int = 50
     seed: int = 0
@@ -52,7 +54,7 @@ class Pendulum(Task):
         }
 
         def photograph():
-            say(f"seeing the training pendulums through other noise, {self.copies - 1} times …")
+            say(f"adding {self.copies - 1} more draws of noise to the training data …")
             again = [photograph_again(parts["train"], seed).images for seed in range(1, self.copies)]
             return {"images": np.concatenate(again)}
 
@@ -79,7 +81,7 @@ class Pendulum(Task):
 
 
 def mirror(pendulums: Pendulums) -> Pendulums:
-    """Left and right exchanged: the sine changes its sign, the cosine and the time do not."""
+    """Mirrored samples: the sine changes its sign, the cosine and the time do not."""
     images, frames, angles = pendulums
     return Pendulums(images[..., ::-1], frames, angles * np.array([-1, 1], angles.dtype))
 

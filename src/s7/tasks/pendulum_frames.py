@@ -1,9 +1,9 @@
-"""Pendulums seen through a bad camera: pictures of 24×24, noise that comes and goes, half of the frames missing.
+"""Simulated pendulums: images of 24×24 pixels with correlated noise, at half of the frames.
 
     θ'' = c sin θ − 0.1 θ'        c = g l m / I,  I = 1/3        θ(0) ~ U(0, 2π),  θ'(0) = 0
 
-simulated in Euler steps of 1e-4 and seen every 0.01, when θ' is also pushed by N(0, 0.1). The recipe is that of the
-CRU and S5 papers. A model gets pictures and the gaps between them, and is to say (sin θ, cos θ).
+θ is integrated in Euler steps of 1e-4 and observed every 0.01, when N(0, 0.1) is added to θ'. The procedure is that of
+the CRU and S5 papers. A model reads the images and the gaps between them and predicts (sin θ, cos θ).
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ ROD = (55.0, 8.0)  # length and width on the canvas, from its middle
 STEP, SUBSTEPS = 1e-4, 100
 PULL, FRICTION, PUSH = 9.81 * 3, 0.1, 0.1
 CLEAN_FRAMES = 5
-# Pictures rendered at a time: 16 MB of canvas.
+# Images rendered at a time: 16 MB of canvas.
 _RENDERED = 256
 
 
 class Pendulums(NamedTuple):
-    """Pictures at the frames that were kept, which frames these are, and the angle's sine and cosine there."""
+    """The images at the selected frames, the frame numbers, and the sine and cosine of the angle."""
 
     images: UInt8[np.ndarray, "N K 24 24"]
     frames: Int[np.ndarray, "N K"]
@@ -32,9 +32,9 @@ class Pendulums(NamedTuple):
 
 
 def generate(count: int, kept: int, seed: int, watch: Callable[[int, int], None] | None = None) -> Pendulums:
-    """`count` sequences of `kept` frames out of a hundred; `watch` hears how many sequences are done.
+    """Simulate `count` sequences of `kept` frames out of a hundred, a function of the seed and the count.
 
-    What stands at a place depends on the seed and the count, not on anything else.
+    `watch` is called with the number of finished sequences.
     """
     if not 1 <= kept <= FRAMES:
         raise ValueError(f"pendulum: kept={kept} must be between 1 and {FRAMES}")
@@ -50,7 +50,7 @@ def generate(count: int, kept: int, seed: int, watch: Callable[[int, int], None]
 
 
 def photograph_again(pendulums: Pendulums, seed: int) -> Pendulums:
-    """The same swings at the same frames, through other noise."""
+    """The same angles at the same frames, with other noise."""
     rng = np.random.default_rng(seed)
     clear = np.take_along_axis(visibility(len(pendulums.frames), rng), pendulums.frames, 1)
     sine, cosine = np.moveaxis(pendulums.angles, -1, 0)
@@ -63,7 +63,7 @@ def photograph(
     rng: np.random.Generator,
     watch: Callable[[int, int], None] | None = None,
 ) -> UInt8[np.ndarray, "N K 24 24"]:
-    """Pictures of the angles; the less clear, the more noise."""
+    """Images of the angles. The noise is stronger where `clear` is smaller."""
     count, kept = angle.shape
     images = np.empty((count, kept, SIDE, SIDE), np.uint8)
     at_a_time = max(1, _RENDERED // kept)
@@ -93,7 +93,7 @@ def swing(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100"]:
 
 
 def visibility(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100"]:
-    """How much of the picture is seen, 0 to 1: a random walk, stretched so that it often stays at its ends."""
+    """The visibility of the image, 0 to 1: a random walk, scaled and clipped so that it often stays at its limits."""
     f = np.empty((FRAMES, count))
     f[0] = rng.uniform(0, 1, count)
     for frame in range(1, FRAMES):
@@ -105,7 +105,7 @@ def visibility(count: int, rng: np.random.Generator) -> Float[np.ndarray, "N 100
 
 
 def render(angle: Float[np.ndarray, " M"]) -> Float[np.ndarray, "M 24 24"]:
-    """A bright rod on a dark canvas, scaled down by Lanczos' filter."""
+    """A bright rod on a dark canvas, reduced by a Lanczos filter."""
     length, width = ROD
     middle = CANVAS / 2
     place = (np.arange(CANVAS) + 0.5 - middle).astype(np.float32)
@@ -118,7 +118,7 @@ def render(angle: Float[np.ndarray, " M"]) -> Float[np.ndarray, "M 24 24"]:
 
 
 def lanczos(size: int, smaller: int, lobes: int = 3) -> Float[np.ndarray, "S N"]:
-    """Rows that average `size` pixels into `smaller` ones."""
+    """The weights of a Lanczos filter that reduces `size` pixels to `smaller` pixels."""
     ratio = size / smaller
     centre = (np.arange(smaller) + 0.5)[:, None] * ratio
     q = (np.arange(size) + 0.5 - centre) / ratio

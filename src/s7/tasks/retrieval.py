@@ -1,8 +1,8 @@
-"""Retrieval: whether two papers are related, one citing the other, read byte by byte.
+"""Retrieval: does one of two papers cite the other? Texts are read byte by byte.
 
-Pairs of papers of the ACL Anthology Network, as the Long Range Arena has them. A line holds a label, the two names and
-the two texts. The texts were stored as Python writes bytes, b'…' with \\n for the end of a line, and are read as they
-stand, as those do who published results. A token is a byte; 0, which no text has, ends a document.
+The data are pairs of papers of the ACL Anthology Network, from the Long Range Arena. A line has a label, two names and
+two texts. The texts are Python bytes literals, b'…' with \\n for the end of a line, and are read literally, as in
+published results. A token is a byte; 0, which does not occur in texts, ends a document.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from s7.data.samples import Samples
 from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
 
-# As the archive unpacks, and as it is meant.
+# The path that the archive unpacks to, and the intended path.
 FOLDERS = ("lra/lra_release/lra_release/tsv_data", "lra/lra_release/tsv_data")
 SPLITS = {"train": "train", "valid": "eval", "test": "test"}
 FILES = tuple(f"{folder}/new_aan_pairs.train.tsv" for folder in FOLDERS)
@@ -29,14 +29,18 @@ COLUMNS = 5
 
 @dataclass(frozen=True)
 class Retrieval(Task):
-    """The first `length` tokens of each paper, the end token among them."""
+    """Classify pairs of papers.
+
+    Args:
+        length: The number of tokens read of each paper, including the end token.
+    """
 
     name: ClassVar[str] = "retrieval"
-    title: ClassVar[str] = "Pairs of papers, related or not, byte by byte"
-    source: ClassVar[str] = "ACL Anthology Network, as in the Long Range Arena"
+    title: ClassVar[str] = "Whether one of two papers cites the other, byte by byte"
+    source: ClassVar[str] = "ACL Anthology Network, from the Long Range Arena"
     downloads: ClassVar[tuple[Download, ...]] = (long_range_arena("*/tsv_data/*"),)
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "the official split: 147,086 pairs for training, 18,090 for validation, 17,437 tested once",
+        "strict": "the official split: 147,086 pairs for training, 18,090 for validation, 17,437 for testing",
         "paper": "the same",
     }
     length: int = 4000
@@ -54,7 +58,7 @@ class Retrieval(Task):
         for name, stem in SPLITS.items():
             path = place / f"new_aan_pairs.{stem}.tsv"
             if not path.exists():
-                raise FileNotFoundError(f"{path} is missing; it belongs beside {Path(FILES[0]).name}")
+                raise FileNotFoundError(f"{path} is missing; it must be in the same folder as {Path(FILES[0]).name}")
             say(f"reading {path} …")
             splits[name] = read_pairs(path, self.length, name)
         return Problem(
@@ -69,7 +73,7 @@ class Retrieval(Task):
 
 
 def read_pairs(path: Path, length: int, name: str) -> Samples:
-    """The pairs of a file. It can be far larger than what is kept of it, so it is read line by line."""
+    """Read the pairs of a file, line by line, because files are far larger than the tokens read from them."""
     letters, offsets, labels = bytearray(), [0], []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

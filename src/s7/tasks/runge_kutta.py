@@ -1,8 +1,8 @@
-"""SciPy's RK45 for many initial values at once, each with steps of its own.
+"""SciPy's RK45 for many initial values in parallel, each with its own step sizes.
 
-`scipy.integrate.solve_ivp` takes one initial value at a time, and most of its time goes into Python. Here each
-operation serves all sequences; method, tolerances, steps and interpolation are SciPy's, and so are the numbers, to
-rounding.
+`scipy.integrate.solve_ivp` solves for one initial value and spends most of its time in Python. Here each operation is
+vectorized over all sequences. The method, tolerances, step sizes and interpolation are SciPy's, and the results agree
+to rounding.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ EXPONENT = -1 / 5  # of an estimate of fourth order
 def solve(
     rates: Rates, initial: Float[np.ndarray, "D N"], times: Float[np.ndarray, " T"], rtol: float, atol: float
 ) -> Float[np.ndarray, "T D N"]:
-    """The states at `times`, of an equation that does not depend on time itself, from initial ones at times[0]."""
+    """The states at `times` of an autonomous equation, from the initial states at times[0]."""
     from scipy.integrate import RK45
 
     A, B, E, P = RK45.A, RK45.B, RK45.E, RK45.P
@@ -72,12 +72,12 @@ def _polynomial(Q: Float[np.ndarray, "4 D M"], x: Float[np.ndarray, " M"]) -> Fl
 
 
 def _size(q: Float[np.ndarray, "D N"]) -> Float[np.ndarray, " N"]:
-    """The root of the mean square."""
+    """The root mean square."""
     return np.sqrt(np.mean(q**2, 0))
 
 
 def _first_step(rates: Rates, y, f, interval: float, rtol: float, atol: float) -> Float[np.ndarray, " N"]:
-    """A step over which the state changes by about a hundredth of itself, then one for the error wanted."""
+    """The initial step size: one that changes the state by about 1 %, refined for the requested error."""
     scale = atol + np.abs(y) * rtol
     d0, d1 = _size(y / scale), _size(f / scale)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,7 +1,7 @@
-"""Spoken digits: which digit was said, from the spikes that the recording makes in a row of channels.
+"""Spoken digits: classify a spoken digit from spikes on frequency channels.
 
-The Free Spoken Digit Dataset has 3,000 recordings of six speakers, 50 of each digit and speaker. `SpikeEncoder` turns
-them into spikes, as the Heidelberg digits are spikes: a task of that kind whose data are small and free.
+The Free Spoken Digit Dataset has 3,000 recordings of six speakers, 50 for each digit and speaker. `SpikeEncoder`
+converts them to spikes. The task is like the Heidelberg digits, but its data are small and free.
 """
 
 import hashlib
@@ -35,26 +35,30 @@ FILES = (
 HOW = "s7 data fetch spoken-digits, or put the folder recordings of the Free Spoken Digit Dataset there"
 ARRAYS = ("audio", "offsets", "label", "speaker", "index")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# In the archive; what starts with a point is some other program's.
+# File names in the archive. Hidden files are ignored.
 RECORDING = re.compile(r"(^|/)recordings/[^./][^/]*\.wav$")
 RATE = 8000
-# Of the 50 recordings of a digit by a speaker: the first are the published test set, the next are for validation.
+# Of the 50 recordings of a digit by a speaker, the first are the published test set and the next are for validation.
 TESTED, VALIDATED = 5, 10
-# Raise it when the same settings give other spikes than before.
+# Increase it when the same settings give other spikes than before.
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class SpokenDigits(Task):
-    """`spikes` turns sound into spikes, `augment` varies the training recordings.
+    """Classify spoken digits.
 
-    `speaker` is the name of one who is heard in the test only; without one the split is the published one.
+    Args:
+        spikes: Converts sound to spikes.
+        augment: Changes the training recordings at random.
+        speaker: The name of the test speaker, who is not in the training data. By default the split is the published
+            one.
     """
 
     name: ClassVar[str] = "spoken-digits"
     title: ClassVar[str] = "Spoken digits as spikes"
     source: ClassVar[str] = "Free Spoken Digit Dataset 1.0.10 (CC BY-SA 4.0)"
-    # The server packs the archive on request: its checksum and size vary.
+    # The server creates the archive on request, so its checksum and size vary.
     downloads: ClassVar[tuple[Download, ...]] = (
         Download(
             "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz",
@@ -64,9 +68,9 @@ class SpokenDigits(Task):
     )
     protocols: ClassVar[dict[str, str]] = {
         "strict": (
-            "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 to learn "
-            "from: all six speakers are in each. With data.speaker that speaker is the test set, the next by name is "
-            "for validation, and the other four are learnt from: the epoch too is chosen on a voice never heard"
+            "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 for "
+            "training; all six speakers are in each split. With data.speaker, that speaker is the test set, the next "
+            "by name is for validation and the other four are for training"
         ),
     }
     spikes: SpikeEncoder = SpikeEncoder()
@@ -85,7 +89,7 @@ class SpokenDigits(Task):
                 raise ValueError(f"{path}: no recordings for {name}, some are missing; {HOW}")
 
         def make() -> Arrays:
-            say(f"turning {len(spoken.label):,} recordings into spikes, about 15 s …")
+            say(f"converting {len(spoken.label):,} recordings to spikes, about 15 s …")
             return encode(spoken, self.spikes, path)
 
         settings = {"spikes": table_of(self.spikes), "sha256": spoken.digest(), "version": VERSION}
@@ -108,7 +112,7 @@ class SpokenDigits(Task):
 
 
 class Spoken(NamedTuple):
-    """Recordings end to end, in the order of digit, speaker and index, at RATE samples a second."""
+    """Concatenated recordings, sorted by digit, speaker and index, with RATE samples per second."""
 
     audio: Int16[np.ndarray, " T"]
     offsets: Int64[np.ndarray, " M"]
@@ -118,12 +122,12 @@ class Spoken(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the files that they are published as."""
+        """The names of the published files."""
         about = zip(self.label.tolist(), self.speaker.tolist(), self.take.tolist(), strict=True)
         return [f"{digit}_{speaker}_{index}.wav" for digit, speaker, index in about]
 
     def digest(self) -> str:
-        """The SHA-256 of all that is in here, whatever file it came from."""
+        """The SHA-256 of all arrays, which does not depend on the file format."""
         digest = hashlib.sha256("\n".join(self.names).encode())
         for array in (self.offsets, self.audio):
             digest.update(array.data)
@@ -131,7 +135,7 @@ class Spoken(NamedTuple):
 
 
 def split(spoken: Spoken, speaker: str) -> dict[str, Bool[np.ndarray, " N"]]:
-    """Which recordings are in which split."""
+    """The recordings of each split."""
     if not speaker:
         tested = spoken.take < TESTED
         validated = ~tested & (spoken.take < VALIDATED)
@@ -145,7 +149,7 @@ def split(spoken: Spoken, speaker: str) -> dict[str, Bool[np.ndarray, " N"]]:
 
 
 def encode(spoken: Spoken, encoder: SpikeEncoder, path: Path) -> Arrays:
-    """The spikes of all recordings: channel and t, end to end. A recording without any is named."""
+    """The concatenated spikes of all recordings: channel and time. A recording without spikes is an error."""
     each = []
     for name, start, end in zip(spoken.names, spoken.offsets[:-1], spoken.offsets[1:], strict=True):
         spikes = encoder(spoken.audio[start:end], RATE)
@@ -158,7 +162,7 @@ def encode(spoken: Spoken, encoder: SpikeEncoder, path: Path) -> Arrays:
 
 
 def read_spoken(path: Path) -> Spoken:
-    """The recordings of a folder, of the published archive, or of arrays, all the same once read."""
+    """Read the recordings of a folder, of the published archive, or of an .npz file."""
     if path.suffix == ".npz":
         return _from_arrays(path)
     found = {name: _samples(data, name) for name, data in (_folder(path) if path.is_dir() else _archive(path))}
@@ -189,7 +193,7 @@ def _from_arrays(path: Path) -> Spoken:
 
 
 def _ordered(spoken: Spoken) -> Spoken:
-    """In the order of digit, speaker and index."""
+    """Sort recordings by digit, speaker and index."""
     order = np.lexsort((spoken.take, spoken.speaker, spoken.label))
     pieces = [spoken.audio[spoken.offsets[n] : spoken.offsets[n + 1]] for n in order]
     offsets = np.cumsum([0, *map(len, pieces)])
@@ -202,7 +206,7 @@ def _folder(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _archive(path: Path) -> Iterator[tuple[str, bytes]]:
-    """What is in the archive's folder of recordings, read where it is."""
+    """Read the folder of recordings of the archive, without unpacking it."""
     try:
         with tarfile.open(path, "r|gz") as archive:
             for member in archive:

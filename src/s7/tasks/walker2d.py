@@ -1,8 +1,8 @@
-"""Walker2d: the next state of a simulated walking robot, from states of which one in ten was lost.
+"""Walker2d: predict the next state of a simulated walking robot, with one of ten states missing.
 
-A rollout is a sequence of 17 numbers. The model reads the steps that were kept, with the gap before each, and says by
-how much the state changes until the very next step, kept or not: the error of the change is that of the next state. The
-data and the recipe are those of the ODE-LSTM paper.
+A state has 17 numbers. The model reads the remaining states, with the gap before each, and predicts the change of the
+state until the next step, whether that is missing or not. The error of the change is the error of the next state. The
+data and the procedure are those of the ODE-LSTM paper.
 """
 
 import zipfile
@@ -27,7 +27,7 @@ FILES = ("walker2d/walker.zip", "walker2d/walker2d_rollouts_f32.npz", MADE)
 HOW = "s7 data fetch walker2d, or make others: s7 data make walker2d"
 WINDOW, HOP = 64, 16
 _JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hip", "knee", "ankle"))
-# Height and pitch of the torso, six joints, and how fast each of them moves, after the speed forwards.
+# Height and pitch of the torso and six joint angles, then the forward speed and the velocities of the others.
 COLUMNS = (
     *("height", "pitch", *_JOINTS),
     *("speed", "rise", "pitching", *(f"{joint} turning" for joint in _JOINTS)),
@@ -39,14 +39,16 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class Walker2d(Task):
-    """`copies` of each training rollout lose steps of their own, the first as published: more to learn from.
+    """Predict the next state.
 
-    `elapsed` gives the gap to the model as one more input; it always has it as dt.
+    Args:
+        copies: The number of copies of each training rollout, each with other missing steps; the first is as published.
+        elapsed: Whether the gap is also an input. The model always receives it as dt.
     """
 
     name: ClassVar[str] = "walker2d"
-    title: ClassVar[str] = "Walker2d, next state from a tenth of the steps missing"
-    source: ClassVar[str] = "the 400 rollouts of ODE-LSTM (MIT), or made with MuJoCo"
+    title: ClassVar[str] = "Walker2d, next state with a tenth of the steps missing"
+    source: ClassVar[str] = "the 400 rollouts of ODE-LSTM (MIT), or rollouts simulated with MuJoCo"
     downloads: ClassVar[tuple[Download, ...]] = (
         Download(  # no checksum is published; the author has moved the file more than once
             "https://people.csail.mit.edu/mlechner/datasets/walker.zip",
@@ -56,10 +58,10 @@ class Walker2d(Task):
         ),
     )
     protocols: ClassVar[dict[str, str]] = {
-        "strict": "causal; rollouts split 300 / 40 / 60, the epoch chosen on validation rollouts",
+        "strict": "causal; rollouts split 300 / 40 / 60, epoch selected on the validation rollouts",
         "paper": (
-            "bidirectional, and the epoch chosen on the test set: the target is the next input, so nine tenths of all "
-            "answers stand in what the backward scan has read. This is not prediction; it is here to compare with print"
+            "bidirectional, epoch selected on the test set. In nine of ten steps the target is the next input, which "
+            "the backward scan has already read. This is not prediction and serves only for comparison with the paper"
         ),
     }
     copies: int = 1
@@ -81,7 +83,7 @@ class Walker2d(Task):
                 f"{path}: {len(rollouts) - len(short)} rollouts of {2 * WINDOW} steps, at least {FEWEST} needed"
             )
         train, valid, test = split(rollouts)
-        # One generator for all three, in this order: so the published draw has it.
+        # One generator for all three splits, in this order, as in the published code.
         rng = np.random.RandomState(891374)
         more = np.random.RandomState(1)
         parts = {
@@ -115,7 +117,7 @@ class Walker2d(Task):
 
 
 def read_rollouts(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
-    """The rollouts in the order of their names, from arrays end to end or from the archive as published."""
+    """Read rollouts, sorted by name, from concatenated arrays or from the published archive."""
     if path.suffix == ".zip":
         return _rollouts_in_archive(path)
     arrays = read_arrays(path, ("obs", "offsets", "names"))
@@ -129,7 +131,7 @@ def read_rollouts(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
 
 
 def _rollouts_in_archive(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
-    """Of an archive with an .npy file for each rollout."""
+    """Read an archive with one .npy file per rollout."""
     rollouts = []
     try:
         with zipfile.ZipFile(path) as archive:
@@ -143,7 +145,7 @@ def _rollouts_in_archive(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
 
 
 def split(rollouts: list) -> tuple[list, list, list]:
-    """75, 10 and 15 of a hundred, shuffled as published."""
+    """Split into 75, 10 and 15 percent, shuffled as in the published code."""
     order = np.arange(len(rollouts))
     np.random.RandomState(125487).shuffle(order)
     tested, validated = int(0.15 * len(order)), int(0.25 * len(order))
@@ -153,7 +155,7 @@ def split(rollouts: list) -> tuple[list, list, list]:
 
 
 def windows(rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState) -> list[np.ndarray]:
-    """States, gaps and next states in windows of 64 kept steps, every 16."""
+    """States, gaps and next states in windows of 64 remaining steps, every 16 steps."""
     cut: list[tuple[np.ndarray, ...]] = []
     for rollout in rollouts:
         kept = np.flatnonzero(rng.random_sample(len(rollout) - 1) <= KEPT)

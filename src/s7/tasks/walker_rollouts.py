@@ -1,4 +1,4 @@
-"""Rollouts of a walking robot, for those who do not have the Walker2d data: 17 numbers every 8 ms, until it falls.
+"""Simulated rollouts of a walking robot, as a substitute for the Walker2d data: 17 numbers every 8 ms until it falls.
 
     φ = φ0 + ω t,  the other leg at φ + π                               the clock of a leg
     hip   = h0 + h1 sin φ + (p0 + p1 cos φ) pitch + (r0 + r1 cos φ) pitch' + (s0 + s1 cos φ) (speed − v)
@@ -6,10 +6,11 @@
     ankle = a0 + a1 sin(φ + a2) + a3 pitch
     torque = clip(stiffness (wanted − angle) − damping angle', −1, 1)
 
-The body, the observation and the layout are those of the ODE-LSTM data: MuJoCo's Walker2d, height and angles, then
-speeds clipped to ±10; a rollout begins standing and ends before the fall or after `steps`. The policy is not theirs
-but the formula above, and the walk is slower and smoother: `generate()` makes 1.2 m/s where the data have 2.2, and a
-mean squared change from step to step of 0.9 where they have 4.3. So errors here do not compare with published ones.
+The body, the observations and the file layout are those of the ODE-LSTM data: MuJoCo's Walker2d, with height and
+angles, then velocities clipped to ±10. A rollout starts in an upright position and ends before the robot falls or after
+`steps`. The policy is the formula above, not the published one, and the gait is slower and smoother: the speed is 1.2
+m/s instead of 2.2 m/s, and the mean squared change between steps is 0.9 instead of 4.3. Errors are therefore not
+comparable with published ones.
 """
 
 import os
@@ -26,12 +27,13 @@ from jaxtyping import Float32, Int64, Shaped
 from s7.data.folder import save_arrays
 
 STEP = 0.008  # seconds: four steps of the physics
-# How rollouts differ: every number of the gait is off by about 2 %, and in 3 % of the steps all torques are random.
+# The variation between rollouts: each number of the gait varies by about 2 %, and in 3 % of the steps all torques are
+# random.
 OFF, CHANCE = 0.02, 0.03
 
 
 class Gait(NamedTuple):
-    """The numbers of the formulas above; angles in radians, torques in hundreds of newton metres."""
+    """The constants of the formulas above; angles in radians, torques in hundreds of newton metres."""
 
     omega: float
     h0: float
@@ -56,9 +58,9 @@ class Gait(NamedTuple):
     ankle_damping: float
 
 
-# Found by the cross-entropy method: 80 gaits around a mean, the best 12 give the next mean and spread, judged by the
-# distance walked and the time on the feet, under OFF and noise of 0.05 on the torques. A slow walk came first; the
-# search for this one started from it, with a quicker clock and longer steps.
+# Found by the cross-entropy method: the best 12 of 80 gaits around a mean give the next mean and spread, scored by the
+# distance walked and the time before a fall, under OFF and noise of 0.05 on the torques. The search started from a
+# slower gait, with a faster clock and longer steps.
 WALK = Gait(
     *(10.029, -0.369, 1.088),
     *(-0.866, -0.483, 0.118, -0.088, -0.089, 0.025, 1.833),
@@ -69,7 +71,7 @@ WALK = Gait(
 
 
 class Rollouts(NamedTuple):
-    """Rollouts end to end: rollout n is obs[offsets[n] : offsets[n + 1]]."""
+    """Concatenated rollouts: rollout n is obs[offsets[n] : offsets[n + 1]]."""
 
     obs: Float32[np.ndarray, "N 17"]
     offsets: Int64[np.ndarray, " R1"]
@@ -79,9 +81,10 @@ class Rollouts(NamedTuple):
 def generate(
     rollouts: int = 400, seed: int = 0, steps: int = 1000, watch: Callable[[int, int], None] | None = None
 ) -> Rollouts:
-    """`rollouts` walks of at most `steps` observations; `watch` hears how many walks are done.
+    """Simulate `rollouts` rollouts of at most `steps` observations; `watch` is called with the number of finished ones.
 
-    A walk depends on the seed and its place only; `steps` ends it sooner. Versions of MuJoCo may differ in rounding.
+    A rollout is a function of the seed and its index; `steps` only limits its length. Results may differ between
+    versions of MuJoCo by rounding.
     """
     for name, value, least in (("rollouts", rollouts, 1), ("seed", seed, 0), ("steps", steps, 1)):
         if value < least:
@@ -101,14 +104,14 @@ def generate(
 
 
 def write(path: str | os.PathLike, data: Rollouts) -> Path:
-    """Writes rollouts as the .npz that the data set comes as: whole or not at all."""
+    """Write rollouts atomically, in the .npz format of the data set."""
     path = Path(path)
     save_arrays(path, data._asdict())
     return path
 
 
 def torques(gait: Gait, phase: float, obs: list[float]) -> list[float]:
-    """What the six motors do, right leg first, before clipping. Plain floats: arrays of six are slow."""
+    """The torques of the six motors, right leg first, before clipping. Plain floats are faster than small arrays."""
     g = gait
     pitch, angles = obs[1], obs[2:8]
     speed, pitching, turning = obs[8], obs[10], obs[11:17]
@@ -128,7 +131,7 @@ def torques(gait: Gait, phase: float, obs: list[float]) -> list[float]:
 
 
 def _walk(env: Any, rng: np.random.Generator, steps: int) -> Iterator[list[float]]:
-    """Observations from standing to the last one before the fall."""
+    """The observations from the start to the last one before the fall."""
     obs, _ = env.reset(seed=int(rng.integers(2**31)))
     gait = Gait(*(np.array(WALK) * (1 + OFF * rng.standard_normal(len(WALK)))).tolist())
     phase = rng.uniform(0, 0.3)
@@ -145,7 +148,7 @@ def _walk(env: Any, rng: np.random.Generator, steps: int) -> Iterator[list[float
 
 def _gymnasium() -> ModuleType:
     try:
-        # gymnasium finds the other two missing only later, and says so in its own words.
+        # gymnasium would report the other two as missing later, with another message.
         gymnasium, *_ = [import_module(name) for name in ("gymnasium", "mujoco", "imageio")]
     except ModuleNotFoundError as error:
         message = "walker2d: generating rollouts needs MuJoCo; pip install 's7-ssm[walker]'"
