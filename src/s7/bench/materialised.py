@@ -22,9 +22,7 @@ def call(layer: S7Layer, u: Float[Array, "L H"]) -> Float[Array, "L H"]:
         raise ValueError(f"materialised: only a real, selective Stable transition is supported, not {transition}")
     if not (isinstance(form, Full) and form.selective == "BC"):
         raise ValueError(f"materialised: only Full with selective B and C is supported, not {form}")
-    w = rates["w"] + u @ rates["W_w"].T
-    r = 1 / (transition.a * w * w + transition.b)
-    gain = {None: jnp.ones_like(r), "rate": r, "variance": jnp.sqrt(r * (2 - r))}[transition.gain]
+    a, gain = transition.discretize(rates, transition.raw(rates, u), None)
     B = maps["B"] + jnp.einsum("pij,lj->lpi", maps["W_B"], u)
     C = maps["C"] + jnp.einsum("hpj,lj->lhp", maps["W_C"], u)
     v = gain * (jnp.einsum("lpi,li->lp", B, u) + maps.get("b", 0))
@@ -32,7 +30,7 @@ def call(layer: S7Layer, u: Float[Array, "L H"]) -> Float[Array, "L H"]:
     def compose(earlier, later):
         return later[0] * earlier[0], later[0] * earlier[1] + later[1]
 
-    _, x = lax.associative_scan(compose, (1 - r, v))
+    _, x = lax.associative_scan(compose, (a, v))
     y = jnp.einsum("lhp,lp->lh", C, x)
     if form.D == "full":
         D = maps["D"] + jnp.einsum("hij,lj->lhi", maps["W_D"], u)

@@ -30,7 +30,7 @@ import numpy as np
 from s7.forms import Static
 from s7.layer import S7Layer
 from s7.theory.check import Check, Make, Point
-from s7.theory.parameterizations import DIRECT, EXPONENTIAL, Parameterization
+from s7.theory.parameterizations import DIRECT, EXPONENTIAL, Parameterization, Printed
 from s7.transitions import Plain, Stable
 
 T = 20.0
@@ -172,7 +172,7 @@ def _stable(stable: Stable) -> Way:
     def decay(w, t):
         return np.asarray(stable.discretize({}, jnp.asarray(w), jnp.asarray(t))[0])
 
-    return Way("Stable", lambda tau: np.sqrt((tau - stable.b) / stable.a), decay)
+    return Way("Stable", Printed.of(stable).raw, decay)
 
 
 def _alternative(alternative: Parameterization) -> Way:
@@ -210,7 +210,7 @@ def _norm(decay: np.ndarray, approximation: Approximation) -> float:
 def _allowed(stable: Stable, approximation: Approximation, beta: float) -> float:
     """What a change of β may add, by the formula."""
     a, b, c = stable.a, stable.b, approximation.c
-    w = np.sqrt((approximation.tau - b) / a)
+    w = Printed.of(stable).raw(approximation.tau)
     return float(np.sum(c * (a * (2 * w * beta + beta**2) + 2 / np.e * np.sqrt(a / b) * beta)))
 
 
@@ -233,7 +233,8 @@ def _layer(stable: Stable, rng: np.random.Generator) -> tuple[float, float]:
     """
     m, beta, length = STATES[2], 0.01, 2048
     approximation = rule(m)
-    w = np.sqrt((approximation.tau - stable.b) / stable.a)
+    printed = Printed.of(stable)
+    w = printed.raw(approximation.tau)
     layer = S7Layer(1, m, key=jax.random.key(0), transition=stable, form=Static(bias=False), dt=1.0, dtype=jnp.float64)
     rates = {
         "w": jnp.asarray(w + beta * rng.uniform(-1, 1, m)),
@@ -247,6 +248,6 @@ def _layer(stable: Stable, rng: np.random.Generator) -> tuple[float, float]:
     outputs = np.asarray(eqx.filter_jit(jax.vmap(lambda u: layer(u[:, None])[0][:, 0]))(inputs))
     sums = np.stack([np.convolve(u, target)[:length] for u in inputs])
     kernel = np.exp(-n[:, None] / approximation.tau) @ approximation.c
-    slower, faster = (-1 / np.expm1(-1 / (stable.a * (w + d) ** 2 + stable.b)) for d in (2 * beta, -2 * beta))
+    slower, faster = (-1 / np.expm1(-printed.rate(w + d)) for d in (2 * beta, -2 * beta))
     bound = np.abs(kernel - target).sum() + np.sum(approximation.c * (slower - faster))
     return float(np.abs(outputs - sums).max()), float(bound)

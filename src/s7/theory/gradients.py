@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from s7.theory.check import Check, Make, Point
-from s7.theory.parameterizations import ALTERNATIVES
+from s7.theory.parameterizations import ALTERNATIVES, Printed
 from s7.theory.sweeps import SLOW, Problem, Selective, Sweep
 from s7.transitions import Stable
 
@@ -148,7 +148,7 @@ def _findings(measured: Measured, stable: Stable, length: int) -> tuple[str, ...
         f"{np.nanmax(measured.alternatives[name].over_slope):.3g} for {name}" for name in ("exp", "softplus")
     )
     # Where f ≥ 0 in regular time.
-    least = np.sqrt((1 - stable.b) / stable.a)
+    least = Printed.of(stable).raw(np.ones(1))[0]
     gains = ", ".join(f"{_remembering(sweep):.3g} for {name}" for name, sweep in measured.with_gain.items())
     return (
         "The theorem calls C independent of w_j. Without a limit on the length it is not: "

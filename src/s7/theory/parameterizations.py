@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from s7.transitions import Stable
+
 # exp(w) of more would overflow; the state it belongs to forgets at once anyway.
 _LARGEST = 50.0
 
@@ -35,6 +37,31 @@ class Parameterization:
         """τ, infinite where the rate is zero, and of no meaning (negative) where the state grows."""
         rate = np.asarray(self.rate(jnp.asarray(w)))
         return np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate != 0)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The paper's formulas for `Stable`, independent of the code that a check tests."""
+
+    a: float
+    b: float
+
+    @classmethod
+    def of(cls, stable: Stable) -> "Printed":
+        """The formulas with a transition's constants."""
+        return cls(stable.a, stable.b)
+
+    def rate(self, w: np.ndarray) -> np.ndarray:
+        """r(w) = 1 / (a w² + b)."""
+        return 1 / (self.a * w * w + self.b)
+
+    def slope(self, w: np.ndarray) -> np.ndarray:
+        """|f'(w)| = 2a|w| r²."""
+        return 2 * self.a * np.abs(w) * self.rate(w) ** 2
+
+    def raw(self, tau: np.ndarray) -> np.ndarray:
+        """The w ≥ 0 whose time constant 1/r(w) is τ."""
+        return np.sqrt((tau - self.b) / self.a)
 
 
 DIRECT = Parameterization("direct (Plain)", lambda w: 1 - w, lambda tau: 1 - 1 / tau)

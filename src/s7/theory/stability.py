@@ -20,6 +20,7 @@ import numpy as np
 from s7.forms import Static
 from s7.layer import S7Layer
 from s7.theory.check import Check, Make, Point
+from s7.theory.parameterizations import Printed
 from s7.transitions import Plain, Stable
 
 WIDTH, STATE = 3, 8
@@ -217,9 +218,8 @@ def _adversary(w: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 def _formula(stable: Stable, w: np.ndarray, W: np.ndarray, timed: bool) -> float:
     """The largest |a_k| that inputs in the box can make."""
-    reach = np.abs(W).sum(1)
-    slow = 1 / (stable.a * (np.abs(w) + reach) ** 2 + stable.b)
-    fast = 1 / (stable.a * np.maximum(np.abs(w) - reach, 0) ** 2 + stable.b)
+    reach, rate = np.abs(W).sum(1), Printed.of(stable).rate
+    slow, fast = rate(np.abs(w) + reach), rate(np.maximum(np.abs(w) - reach, 0))
     return float(np.max(np.exp(-slow) if timed else np.maximum(np.abs(1 - slow), np.abs(1 - fast))))
 
 
@@ -235,7 +235,7 @@ def _resonance(stable: Stable, steps: int = 1000) -> float:
 
 def _complex_factor(spectrum: np.ndarray) -> np.ndarray:
     """The printed f where it was not meant to be: a complex Λ. `Stable` takes real parameters only."""
-    return 1 - 1 / (spectrum**2 + 0.5)
+    return 1 - Printed(1.0, 0.5).rate(spectrum)
 
 
 def _complex_leaves(seed: int) -> float:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.layer import S7Layer
-from s7.theory.parameterizations import Parameterization
+from s7.theory.parameterizations import Parameterization, Printed
 from s7.transitions import Gain, Plain, Stable, Transition
 
 WIDTH, STATE = 2, 4
@@ -68,9 +68,9 @@ class Problem:
 
     def stable(self, stable: Stable, w: np.ndarray, *, timed: bool) -> Sweep:
         """`Stable` itself."""
-        slope = np.abs(2 * stable.a * w) / (stable.a * w * w + stable.b) ** 2
+        printed = Printed.of(stable)
         gradient = np.max([self._over_K(layer, w, timed).max(0) for layer in self._layers(stable)], 0)
-        return Sweep(w, stable.a * w * w + stable.b, gradient, slope)
+        return Sweep(w, 1 / printed.rate(w), gradient, printed.slope(w))
 
     def alternative(self, alternative: Parameterization, w: np.ndarray, gain: Gain) -> Sweep:
         """Another parameterization, in front of `Plain`."""
@@ -84,17 +84,16 @@ class Problem:
 
     def selective(self, stable: Stable, w: np.ndarray) -> Selective:
         """`Stable` with w_k = w + W u_k: the gradient over its bound, and over |f'(w_j)| as printed."""
+        printed = Printed.of(stable)
         quotients, ratios = [], []
         length = self.inputs.shape[1]
         for layer in self._layers(stable):
             gradients = self._over_K(layer, w, True)
             for u, gradient in zip(self.inputs, gradients, strict=True):
                 moved = w[:, None] + np.asarray(layer.rates["W_w"])[0] @ np.unique(u, axis=0).T
-                rate = 1 / (stable.a * moved**2 + stable.b)
-                steepest = np.max(np.abs(2 * stable.a * moved) * rate**2, 1)
-                S = np.minimum(-1 / np.expm1(-rate.min(1)), length)
-                quotients.append(gradient / (S**2 * steepest))
-                ratios.append(gradient / (np.abs(2 * stable.a * w) / (stable.a * w * w + stable.b) ** 2))
+                S = np.minimum(-1 / np.expm1(-printed.rate(moved).min(1)), length)
+                quotients.append(gradient / (S**2 * printed.slope(moved).max(1)))
+                ratios.append(gradient / printed.slope(w))
         return Selective(np.max(quotients, 0), np.max(ratios, 0))
 
     def _layers(self, transition: Transition) -> Sequence[S7Layer]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from s7.theory.check import Check, Make, Point
-from s7.theory.parameterizations import ALTERNATIVES, Parameterization
+from s7.theory.parameterizations import ALTERNATIVES, Parameterization, Printed
 from s7.transitions import Stable
 
 SETTINGS = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
@@ -42,7 +42,7 @@ def check(seed: int = 0, make: Make = Stable, points: int = 601) -> Check:
         for time, error in errors.items()
     ]
     default = make(gain="rate")
-    root = np.sqrt((1 - default.b) / default.a)
+    root = Printed.of(default).raw(np.ones(1))[0]
     near = root * (1 + 1e-6)
     tau = np.geomspace(2, 1e6, 200)
     return Check(
@@ -72,7 +72,7 @@ def check(seed: int = 0, make: Make = Stable, points: int = 601) -> Check:
             "discrete": _discrete(default, size),
             "slope": 2 * default.a,
             "tau": tau,
-            "stable": np.abs(_ratio(default, np.sqrt((tau - default.b) / default.a), 1.0)),
+            "stable": np.abs(_ratio(default, Printed.of(default).raw(tau), 1.0)),
             "alternatives": {alternative.name: _of_alternative(alternative, tau) for alternative in ALTERNATIVES},
         },
     )
