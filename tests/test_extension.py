@@ -1,5 +1,6 @@
 """One new file outside of the package adds a class of every kind: used, trained, saved and loaded elsewhere."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,11 @@ import numpy as np
 from jax import lax
 
 import s7
+from s7.baselines.architecture import Architecture, bare
+from s7.baselines.cell import Cell
 from s7.events.recordings import Events
+from s7.initialization import draw
+from s7.tasks import Problem, Task
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,52 @@ class Loop(s7.Backend, name="loop"):
         return lax.scan(step, initial, (a, v), reverse=reverse)[1]
 
 
+@dataclass(frozen=True)
+class Drift(Cell):
+    """The layer of a baseline: a leaky sum of its inputs."""
+
+    leak: float = 0.5
+
+    def init(self, units, *, key, dtype):
+        return draw({"W": ((units, units), 0.5), "b": ((units,), 0.1)}, key=key, dtype=dtype)
+
+    def advance(self, parameters, drive, state, dt):
+        return (self.leak * state[0] + drive,)
+
+
+class DriftModel(Architecture, name="drift"):
+    """A leaky sum."""
+
+    settings = bare(Drift)
+
+
+@dataclass(frozen=True)
+class Hits(s7.CrossEntropy):
+    """Cross-entropy with a metric of its own: the percentage of correct answers."""
+
+    metric = "hits"
+
+    def summary(self, means):
+        return means | {"hits": 100 * means["accuracy"]}
+
+
+@dataclass(frozen=True)
+class Signs(Task):
+    """A task: the sign of the sum of a sequence."""
+
+    name = "signs"
+    title = "The sign of a sum"
+    source = "drawn at random"
+    settings = {"model": {"width": 4, "depth": 1}, "train": {"epochs": 2, "batch_size": 8}}
+    samples: int = 24
+
+    def load(self, folder, protocol, say):
+        x = np.random.default_rng(0).normal(size=(self.samples, 6, 1)).astype(np.float32)
+        y = (x.sum((1, 2)) > 0).astype(int)
+        splits = [s7.Samples.of(x[part], y[part]) for part in (slice(0, 16), slice(16, 20), slice(20, None))]
+        return Problem(*splits, encoder=s7.LinearEncoder(1), head=s7.Last(2), objective=Hits(2))
+
+
 class Plain(s7.EventFormat, name="plain"):
     """Rows of x y p t."""
 
@@ -129,10 +180,23 @@ assert find_format(Path("a.plain")).read(Path("a.plain")).x.tolist() == [1]
 """
 
 
+LOAD_RUN = """
+import jax, numpy as np, s7
+model = s7.load("run")
+assert type(model.config.layer).__module__ == "outside"
+result = s7.evaluate(model, (np.ones((4, 6, 1), np.float32), np.ones(4, int)))
+assert "accuracy" in result
+"""
+
+
 def run(code, folder, **environment):
+    return start(["-c", code], folder, **environment)
+
+
+def start(arguments, folder, **environment):
     paths = os.pathsep.join([str(folder), str(Path(s7.__file__).parents[1])])
     env = os.environ | {"PYTHONPATH": paths} | environment
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
 
 
 def test_classes_of_a_users_file_are_trained_saved_and_loaded_in_another_process(tmp_path):
@@ -143,4 +207,20 @@ def test_classes_of_a_users_file_are_trained_saved_and_loaded_in_another_process
     done = run(LOAD, tmp_path)
     assert "import outside first, or set S7_PLUGINS=outside" in done.stderr
     done = run(LOAD, tmp_path, S7_PLUGINS="outside")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_task_a_baseline_and_a_metric_of_a_users_file_are_trained_and_evaluated_by_commands(tmp_path):
+    (tmp_path / "outside.py").write_text(PLUGIN)
+    train = ["-m", "s7", "train", "outside:Signs", "--model", "drift", "--set", "data.samples=28", "--out", "run"]
+    done = start(train, tmp_path, S7_PLUGINS="outside")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert 0 <= result["valid"]["hits"] == 100 * result["valid"]["accuracy"]
+    done = start(["-m", "s7", "eval", "run", "--json"], tmp_path, S7_PLUGINS="outside")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["hits"] == result["test"]["hits"]
+    done = run(LOAD_RUN, tmp_path)
+    assert "import outside first, or set S7_PLUGINS=outside" in done.stderr
+    done = run(LOAD_RUN, tmp_path, S7_PLUGINS="outside")
     assert done.returncode == 0, done.stderr
