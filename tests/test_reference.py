@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import s7
+from s7.transitions import Gain
 from tests.oracle import reference_call
 
 LENGTH, WIDTH, STATE = 7, 3, 4
 STEP = 1e-5
-GAINS = ("rate", "variance", None)
+GAINS: tuple[Gain, ...] = ("rate", "variance", None)
 TRANSITIONS = [
     *(s7.Stable(gain=gain, oscillate=oscillate) for gain in GAINS for oscillate in (False, True)),
     s7.Stable(a=0.5, b=1.0, selective=False),
@@ -26,8 +27,12 @@ TRANSITIONS = [
     s7.Ring(selective=True),
 ]
 FORMS = [
-    *(s7.Full(selective=which, D=D) for which, D in (("BC", "full"), ("B", "diagonal"), ("C", "static"))),
-    *(s7.Factored(2, selective=which, D=D) for which, D in (("BC", "static"), ("B", "full"), ("C", "diagonal"))),
+    s7.Full(selective="BC", D="full"),
+    s7.Full(selective="B", D="diagonal"),
+    s7.Full(selective="C", D="static"),
+    s7.Factored(2, selective="BC", D="static"),
+    s7.Factored(2, selective="B", D="full"),
+    s7.Factored(2, selective="C", D="diagonal"),
     s7.Static(bias=False),
     s7.Static(D="full"),
 ]
