@@ -1,8 +1,8 @@
-"""How fast recordings are varied: `python -m benchmarks.augmentation`.
+"""Speed of event augmentation: `python -m benchmarks.augmentation`.
 
-Events that come out per second on one core, best of several: with no part, with each part alone, and with all of them.
-A part is on for every recording, however seldom a recipe would have it; CutMix then varies two recordings for one.
-Last, what a recording takes however short it is.
+Measures events per second on one core, best of several runs: without augmentation, with each augmentation alone, and
+with all of them. Each augmentation is applied to every recording, whatever its probability in a recipe; CutMix then
+augments two recordings for one. The last line is the constant cost per recording.
 """
 
 import time
@@ -18,8 +18,8 @@ CLASSES = 10
 REPEATS = 15
 SHORT_REPEATS = 300
 
-# Settings as the recipes for gestures and for spoken digits have them, and the recordings to use them on: the sensor,
-# how many, events of each, milliseconds of each.
+# The settings of the recipes for gestures and spoken digits, and simulated recordings: sensor, number of recordings,
+# events per recording, milliseconds per recording.
 ALWAYS: dict[str, Any] = {"drop_chunk": 1.0, "cutmix": 1.0, "roll": 32}
 GESTURES = ALWAYS | {"drop": 0.05, "jitter": 0.3, "rotate": 10.0, "scale": 1.2, "skew": 1.12, "time_jitter": 5.0}
 DIGITS = ALWAYS | {"drop": 0.1, "jitter": 0.55, "skew": 1.2, "time_jitter": 1.0, "noise": 35}
@@ -30,7 +30,7 @@ CASES = {
 
 
 def simulated(sensor: Sensor, count: int, events: int, duration: int) -> Samples:
-    """Recordings of events anywhere on a sensor, at times in whole microseconds."""
+    """Simulate recordings with uniformly distributed events at whole microseconds."""
     rng = np.random.default_rng(0)
     recordings = []
     for _ in range(count):
@@ -40,7 +40,7 @@ def simulated(sensor: Sensor, count: int, events: int, duration: int) -> Samples
 
 
 def best(settings: dict[str, Any], sensor: Sensor, samples: Samples, repeats: int = REPEATS) -> tuple[float, int]:
-    """The least seconds of computing that all recordings took, and how many events came of them."""
+    """Return the least CPU time in seconds to augment all recordings, and the number of resulting events."""
     augmenter = EventAugmenter(EventAugmentation(geometry=1.0, **settings), sensor, CLASSES)
     least = float("inf")
     for _ in range(repeats):
@@ -51,7 +51,7 @@ def best(settings: dict[str, Any], sensor: Sensor, samples: Samples, repeats: in
 
 
 def main() -> None:
-    """Prints millions of events per second for each sensor and part."""
+    """Print millions of events per second for each sensor and augmentation."""
     for title, (sensor, count, events, duration, recipe) in CASES.items():
         print(title)
         samples = simulated(sensor, count, events, duration)

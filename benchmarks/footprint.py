@@ -1,7 +1,7 @@
-"""What it takes to begin and to hold: `python -m benchmarks.footprint`.
+"""Import time, compilation time and training memory: `python -m benchmarks.footprint`.
 
-Each figure is taken in a process of its own: the time to import, to compile the gradient of a six-layer model, and
-the peak memory of a training step on one very long sequence, over that of the import.
+Each is measured in a separate process: the time to import s7, the time to compile the gradient of a six-layer model,
+and the peak memory of a training step on one very long sequence, relative to the import.
 """
 
 import resource
@@ -11,7 +11,7 @@ import time
 
 
 def import_time() -> str:
-    """Seconds for `import s7`."""
+    """Measure the time of `import s7`."""
     start = time.perf_counter()
     import s7  # noqa: F401
 
@@ -19,7 +19,7 @@ def import_time() -> str:
 
 
 def compile_time() -> str:
-    """Seconds to compile the gradient of a six-layer model."""
+    """Measure the time to compile the gradient of a six-layer model."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -35,7 +35,7 @@ def compile_time() -> str:
 
 
 def training_memory() -> str:
-    """Megabytes of a training step at batch 1, L 131,072, H 32, P 16."""
+    """Measure the peak memory of a training step with batch 1, L 131,072, H 32, P 16."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -59,22 +59,22 @@ def training_memory() -> str:
         model, state = step(model, state, inputs)
     jax.block_until_ready(model.head["W"])
     peak = _peak_megabytes() - before
-    return f"training step of a 1-layer model (batch 1, L 131,072, H 32, P 16): {peak:.0f} MB over the import"
+    return f"training step of a 1-layer model (batch 1, L 131,072, H 32, P 16): {peak:.0f} MB above the import"
 
 
 def _peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-FIGURES = {"import": import_time, "compile": compile_time, "memory": training_memory}
+MEASUREMENTS = {"import": import_time, "compile": compile_time, "memory": training_memory}
 
 
 def main() -> None:
-    """Prints each figure, or with a name that one, in this process."""
+    """Run all measurements in separate processes, or the named one in this process."""
     if len(sys.argv) > 1:
-        print(FIGURES[sys.argv[1]]())
+        print(MEASUREMENTS[sys.argv[1]]())
         return
-    for name in FIGURES:
+    for name in MEASUREMENTS:
         subprocess.run([sys.executable, "-m", "benchmarks.footprint", name], check=True)
 
 

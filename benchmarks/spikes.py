@@ -1,4 +1,4 @@
-"""How fast sound becomes spikes: `python -m benchmarks.spikes`, on all spoken digits, from $S7_DATA or the cache."""
+"""Speed of encoding sound as spikes, on all spoken digits: `python -m benchmarks.spikes`."""
 
 import time
 
@@ -10,7 +10,7 @@ from s7.tasks.spoken_digits import FILES, HOW, RATE, encode, read_spoken
 
 
 def main() -> None:
-    """Reads and encodes every recording, on as many cores as the process may use."""
+    """Read and encode every recording on all available cores."""
     start = time.perf_counter()
     path = DataFolder().require(*FILES, how=HOW)
     spoken = read_spoken(path)
@@ -20,8 +20,8 @@ def main() -> None:
     spikes, sizes = len(made["t"]), np.diff(made["offsets"])
     minutes = len(spoken.audio) / RATE / 60
     print(f"{len(sizes):,} recordings, {minutes:.1f} minutes of sound, read in {read - start:.1f} s")
-    print(f"encoded in {taken:.1f} s ({worked:.1f} s of one core), {60 * minutes / taken:,.0f} times as fast as heard")
-    print(f"{spikes:,} spikes, {spikes / taken:,.0f} a second; {np.median(sizes):,.0f} in the median recording")
+    print(f"encoded in {taken:.1f} s ({worked:.1f} s of CPU time), {60 * minutes / taken:,.0f}× real time")
+    print(f"{spikes:,} spikes, {spikes / taken:,.0f} per second; {np.median(sizes):,.0f} in the median recording")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws the figures of the-layer.md from the code that they explain: `.venv/bin/python docs/figures.py`."""
+"""Draw the figures of the-layer.md from the library's own code: `.venv/bin/python docs/figures.py`."""
 
 import math
 from pathlib import Path
@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 
 import s7
 
-# In float32 the last digits, and with them the bytes of the figures, would depend on the processor.
+# In float32 the last digits, and so the bytes of the figures, would depend on the processor.
 jax.config.update("jax_enable_x64", True)
 
 FOLDER = Path(__file__).parent / "figures"
 
-# Okabe and Ito's colours, told apart by readers with any colour vision; dashes and markers tell the same story.
+# Okabe and Ito's colours, distinguishable with any colour vision; dashes and markers distinguish the lines too.
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 
 STYLE: Any = {
@@ -35,13 +35,13 @@ STYLE: Any = {
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.7,
     "legend.frameon": False,
-    # Element ids are hashes: without a salt of its own, each run draws new ones.
+    # A fixed salt makes the ids of SVG elements reproducible.
     "svg.hashsalt": "s7",
 }
 
 
 def reparameterization() -> Figure:
-    """The factor a_k over the raw parameter w_k, in regular time and over one unit of asynchronous time."""
+    """Plot the factor a_k over the raw parameter w_k, in regular time and for one unit of asynchronous time."""
     figure, (regular, asynchronous) = plt.subplots(1, 2, figsize=(9.2, 4.1), sharey=True, layout="constrained")
     w = jnp.linspace(-4, 4, 401, dtype=jnp.float64)
     settings = {(1.0, 0.5): (BLUE, "-"), (0.5, 0.5): (VERMILION, "--"), (1.0, 1.0): (GREEN, "-.")}
@@ -77,14 +77,14 @@ def reparameterization() -> Figure:
 
 
 def initial_transition(transition: s7.Stable, blocks: int) -> Inexact[np.ndarray, " P"]:
-    """a_k of a new layer of 16 states where the input is zero, so that w_k = w."""
+    """Return a_k of a new layer with 16 states for zero input, where w_k = w."""
     layer = s7.S7Layer(1, 16, key=jax.random.key(0), transition=transition, blocks=blocks, dtype=jnp.float64)
     factors: Array = layer.matrices(jnp.zeros((1, 1))).transition
     return np.asarray(factors[0])
 
 
 def initial_spectrum() -> Figure:
-    """The initial factors of 16 states in J blocks: real, as factors and time constants; oscillating, as points."""
+    """Plot the initial factors of 16 states in J blocks: real ones with time constants, oscillating ones as points."""
     figure, ((modulus, plane), (constant, slow)) = plt.subplots(2, 2, figsize=(9.2, 5.6), layout="constrained")
 
     looks = {1: (BLUE, "o", 5.5), 2: (VERMILION, "s", 5), 4: (GREEN, "^", 6)}
@@ -97,7 +97,7 @@ def initial_spectrum() -> Figure:
             "label": f"J = {blocks}",
         }
         real = initial_transition(s7.Stable(), blocks)
-        # One line per block: a line across two of them would join states that have nothing to do with each other.
+        # One line per block, because states of different blocks are unrelated.
         for block in np.split(np.arange(16), blocks):
             modulus.plot(block + 1, np.abs(real[block]), **look)
             constant.plot(block + 1, 1 / (1 - real[block]), **look)
@@ -105,7 +105,7 @@ def initial_spectrum() -> Figure:
         a = initial_transition(s7.Stable(oscillate=True), blocks)[: 16 // blocks]
         label = f"J = {blocks}: {len(a)} states" + (f", {blocks} times" if blocks > 1 else "")
         for axes in (plane, slow):
-            # Hollow and of different sizes, for states of several J fall on the same place.
+            # Hollow markers of different sizes, because states of different J coincide.
             axes.plot(
                 *(a.real, a.imag, marker),
                 color=colour,
@@ -140,7 +140,7 @@ def initial_spectrum() -> Figure:
     plane.set_ylim(-0.06, 1.08)
     plane.set_xticks([-1, -0.5, 0, 0.5, 1])
     plane.set_yticks([0, 0.5, 1])
-    # The slow states crowd at 1: the lower panel is the corner marked in the upper one.
+    # The slow states lie close to 1: the lower panel enlarges the corner marked in the upper one.
     slow.set_xlabel("Re a, per step")
     slow.set_xlim(0.62, 1.01)
     slow.set_ylim(-0.012, 0.194)
@@ -150,7 +150,7 @@ def initial_spectrum() -> Figure:
 
 
 def main() -> None:
-    """Writes each figure under its name."""
+    """Write each figure to a file with its name."""
     FOLDER.mkdir(exist_ok=True)
     with plt.rc_context(STYLE):
         for name, draw in {
@@ -159,7 +159,7 @@ def main() -> None:
         }.items():
             figure = draw()
             path = FOLDER / f"{name}.svg"
-            # The date and matplotlib's version would change the file where nothing in the figure has changed.
+            # Without the date and matplotlib's version, the same figure gives the same file.
             figure.savefig(path, metadata={"Date": None, "Creator": None})
             plt.close(figure)
             print(path.relative_to(FOLDER.parent.parent))
