@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import s7
+from s7.records import Epoch, Result, RunRecord
 
 ROOT = Path(s7.__file__).parent
 HOME: dict[str, str] = vars(s7)["_HOME"]
@@ -51,7 +52,8 @@ WITHOUT_JAX = [
     ["--version"],
     ["tasks"],
     ["data", "fetch", "pendulum"],
-    ["tables", "--help"],
+    ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
+    ["report", "run"],
 ]
 COMMANDS = ("ablate", "bench", "compare", "data", "eval", "models", "report", "tables", "tasks", "train", "verify")
 
@@ -144,8 +146,26 @@ def run(*arguments: str, cwd: Path) -> list[str]:
     return libraries
 
 
-@pytest.mark.parametrize("arguments", WITHOUT_JAX + [[name, "--help"] for name in COMMANDS], ids=" ".join)
-def test_a_command_that_computes_nothing_does_not_import_jax(arguments, tmp_path):
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """A folder with a run in it, of which only the records are there, not the models."""
+    record = RunRecord(
+        {"task": "walker2d", "model": {"kind": "s7"}, "train": {"epochs": 1}},
+        (Epoch(1, {"loss": 1.0, "mse": 1.0}, {"loss": 2.0, "mse": 2.0}, 6, 1.5, 0.01, True),),
+        Result(task="walker2d", model="s7", metric="mse", best_epoch=1, valid={"mse": 2.0}, test={"mse": 2.5}),
+    )
+    record.write(tmp_path / "run")
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments", WITHOUT_JAX, ids=lambda arguments: " ".join(arguments[:2]))
+def test_a_command_that_computes_nothing_does_not_import_jax(arguments, place):
+    assert run(*arguments, cwd=place) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_does_not_import_jax(name, tmp_path):
+    arguments = [name, "--help"]
     assert run(*arguments, cwd=tmp_path) == []
 
 
