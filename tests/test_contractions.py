@@ -14,7 +14,7 @@ def numbers(*shape, seed=0):
 
 
 @pytest.mark.parametrize("length", [1, 31, 700])
-def test_equal_the_sums_they_stand_for_and_their_gradients(length):
+def test_contractions_and_gradients_match_einsum(length):
     W, S = numbers(17, 13, 11), numbers(13, 11, 11, seed=1)
     x, u, V = numbers(length, 13), numbers(length, 11, seed=2), numbers(6, 11, seed=3)
     # Chunks of the bilinear map are of 687 steps: 700 takes two, and a tail.

@@ -114,7 +114,7 @@ def test_the_units_of_data_are_their_mean_and_spread():
     assert hash(encoder) == hash(s7.LinearEncoder.of(inputs, bias=0.1))
 
 
-def test_units_come_from_arrays_lists_frames_and_samples():
+def test_mean_and_scale_are_computed_from_arrays_lists_frames_and_samples():
     inputs = RNG.normal(3, 2, (4, 50, 2))
     expected = s7.LinearEncoder.of(inputs)
     ragged = [inputs[0], inputs[1], np.concatenate([inputs[2], inputs[3]])]
@@ -145,7 +145,7 @@ def test_data_without_features_are_an_error(inputs, message):
         s7.LinearEncoder.of(inputs)
 
 
-def test_the_last_event_is_found_without_work_for_the_compiler():
+def test_the_last_head_is_not_constant_folded():
     # XLA evaluates a reduction of a constant when it compiles, which takes seconds on long sequences.
     head, values = s7.Last(2), np.zeros((9, 3))
 
@@ -215,20 +215,20 @@ def test_a_head_starts_at_the_mean_of_its_targets():
     ],
     ids=str,
 )
-def test_units_that_cannot_be_are_named(kind, units, message):
+def test_invalid_mean_or_scale_is_rejected(kind, units, message):
     with pytest.raises(ValueError, match=f"{kind.__name__}: {message}"):
         kind(2, **units)
 
 
 @pytest.mark.parametrize("kind", [s7.ImageEncoder, s7.DenseEncoder])
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
-def test_a_scale_that_cannot_be_is_named(kind, scale):
+def test_an_invalid_scale_is_rejected(kind, scale):
     with pytest.raises(ValueError, match=f"scale={scale}"):
         kind((8, 8, 1), scale=scale)
 
 
 @pytest.mark.parametrize("shape", [(8, 7, 1), (8, 8)])
 @pytest.mark.usefixtures("as_users_see_it")
-def test_a_picture_too_small_is_named(shape):
+def test_a_too_small_image_is_rejected(shape):
     with pytest.raises(ValueError, match=r"must be \(height, width, channels\), at least 8×8"):
         s7.ImageEncoder(shape)

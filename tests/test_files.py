@@ -125,7 +125,7 @@ def assert_same(a, b):
     + [{"dtype": "float64", "bidirectional": True}],
     ids=str,
 )
-def test_a_model_comes_back_to_the_bit(changes, tmp_path):
+def test_a_model_is_restored_bit_equal(changes, tmp_path):
     model = build(**changes)
     path = s7.save(model, tmp_path / "run")
     assert path == tmp_path / "run" / "model.safetensors"
@@ -134,7 +134,7 @@ def test_a_model_comes_back_to_the_bit(changes, tmp_path):
     assert_same(back, model)
 
 
-def test_a_stream_goes_on_in_another_process(tmp_path):
+def test_a_stream_continues_in_another_process(tmp_path):
     model = build(transition=s7.Stable(oscillate=True))
     _, state = eqx.filter_jit(model.chunk)(np.ones((5, 2)), model.init_state(), np.ones(5))
     path = s7.save_state(model, state, tmp_path / "state.safetensors")
@@ -146,7 +146,7 @@ def test_a_stream_goes_on_in_another_process(tmp_path):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_the_former_order_of_arguments_is_refused(tmp_path):
+def test_the_former_order_of_arguments_is_rejected(tmp_path):
     model = build()
     with pytest.raises(TypeError, match=r"save_state\(model, state, path\): model is a ModelState"):
         s7.save_state(model.init_state(), model, tmp_path / "state.safetensors")
@@ -160,7 +160,7 @@ def test_a_model_with_another_time_unit_and_classes_is_described_by_its_configur
     assert_same(s7.load(path), model)
 
 
-def test_a_truncated_file_is_refused(tmp_path):
+def test_a_truncated_file_is_rejected(tmp_path):
     path = s7.save(build(), tmp_path / "m.safetensors")
     whole = path.read_bytes()
     for size in (0, 4, 20, len(whole) // 2, len(whole) - 1):
@@ -169,7 +169,7 @@ def test_a_truncated_file_is_refused(tmp_path):
             s7.load(path)
 
 
-def test_any_altered_byte_is_refused(tmp_path):
+def test_any_altered_byte_is_rejected(tmp_path):
     path = s7.save(build(), tmp_path / "m.safetensors")
     whole = bytearray(path.read_bytes())
     for place in np.linspace(8, len(whole) - 1, 60).astype(int):
@@ -204,7 +204,7 @@ def rewrite(path, change):
         (lambda a, h: h["config"].pop("encoder"), "config.encoder: ModelConfig needs it"),
     ],
 )
-def test_a_file_that_does_not_fit_says_where(change, message, tmp_path):
+def test_an_inconsistent_file_is_rejected_with_the_position(change, message, tmp_path):
     path = s7.save(build(), tmp_path / "m.safetensors")
     rewrite(path, change)
     with pytest.raises(ValueError, match=message):
@@ -212,7 +212,7 @@ def test_a_file_that_does_not_fit_says_where(change, message, tmp_path):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_other_files_are_named(tmp_path):
+def test_other_files_are_rejected(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.safetensors: no such file"):
         s7.load(tmp_path / "nothing.safetensors")
     with pytest.raises(FileNotFoundError, match=r"no model in this folder; expected one of best\.safetensors"):
@@ -225,7 +225,7 @@ def test_other_files_are_named(tmp_path):
         s7.save({}, path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_a_failed_write_preserves_the_old_file(tmp_path, monkeypatch):
     path = s7.save(build(), tmp_path / "m.safetensors")
     before = path.read_bytes()
 
@@ -245,7 +245,7 @@ X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2)
 @pytest.mark.parametrize(
     "changes", [{"transition": MyStable(b=0.6)}, {"head": Shifted(2, by=3.0)}, {"head": Mean(2)}], ids=str
 )
-def test_a_model_with_classes_of_ones_own_comes_back(changes, tmp_path):
+def test_a_model_with_user_classes_is_restored(changes, tmp_path):
     model = build(**changes)
     back = s7.load(s7.save(model, tmp_path))
     assert back.config == model.config
@@ -253,7 +253,7 @@ def test_a_model_with_classes_of_ones_own_comes_back(changes, tmp_path):
     np.testing.assert_array_equal(run(back, X), run(model, X))
 
 
-def test_any_module_comes_back_to_the_bit(tmp_path):
+def test_any_module_is_restored_bit_equal(tmp_path):
     net = Net()
     back = s7.load(s7.save(net, tmp_path))
     assert type(back) is Net
@@ -265,14 +265,14 @@ def test_any_module_comes_back_to_the_bit(tmp_path):
     np.testing.assert_array_equal(run(back, X), run(net, X))
 
 
-def test_a_model_altered_by_hand_comes_back_as_it_is(tmp_path):
+def test_a_modified_model_is_restored(tmp_path):
     model = eqx.tree_at(lambda m: m.head, build(), {"W": jnp.ones((7, 5)), "c": jnp.zeros(7)})
     back = s7.load(s7.save(model, tmp_path))
     assert type(back) is s7.S7Model
     assert_same(back, model)
 
 
-def test_a_subclass_of_our_model_comes_back_as_that(tmp_path):
+def test_a_subclass_of_s7model_is_restored(tmp_path):
     model = BigModel(encoder=s7.LinearEncoder(2), head=s7.Mean(1), width=3, state=2, depth=1, key=jax.random.key(0))
     back = s7.load(s7.save(model, tmp_path))
     assert type(back) is BigModel
@@ -310,7 +310,7 @@ def in_main():
         (lambda: Net(shadowing_mean), "not written, activation is the function tests.test_files.shadowing_mean"),
     ],
 )
-def test_what_could_not_be_restored_is_refused_before_anything_is_written(make, message, tmp_path):
+def test_objects_that_cannot_be_restored_are_not_written(make, message, tmp_path):
     model = make()
     with pytest.raises(ValueError, match=message) as caught:
         s7.save(model, tmp_path / "run" / "m.safetensors")
@@ -373,7 +373,7 @@ def test_a_crafted_configuration_is_refused_at_once(change, message, tmp_path):
         (lambda d: d["fields"].update(parts={"dict": [1]}), "malformed"),
     ],
 )
-def test_a_crafted_structure_is_refused(change, message, tmp_path):
+def test_a_crafted_structure_is_rejected(change, message, tmp_path):
     path = s7.save(Net(), tmp_path / "m.safetensors")
     rewrite(path, lambda arrays, about: change(about["config"]["module"]))
     with pytest.raises(ValueError, match=message) as caught:
@@ -381,7 +381,7 @@ def test_a_crafted_structure_is_refused(change, message, tmp_path):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_deep_nesting_is_refused(tmp_path):
+def test_deep_nesting_is_rejected(tmp_path):
     path = s7.save(Net(), tmp_path / "m.safetensors")
     text = path.read_bytes()
     rewrite(path, lambda arrays, about: about.update(config="DEEP"))

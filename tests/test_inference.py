@@ -46,7 +46,7 @@ def test_predictions_are_those_of_the_model_on_each_sequence():
 
 
 @pytest.mark.parametrize(("head", "outputs", "stride"), [(s7.Mean, 1, 1), (s7.PerStep, 2, 1), (s7.PerStep, 1, 2)])
-def test_numbers_come_out_as_numbers(head, outputs, stride):
+def test_regression_predicts_numbers(head, outputs, stride):
     settings = {name: value for name, value in SETTINGS.items() if name != "depth"} | {"stages": (s7.Stage(1, stride),)}
     one = s7.S7Model(encoder=s7.LinearEncoder(2), head=head(outputs), key=jax.random.key(1), **settings)
     inputs, dt = ragged((5, 20))
@@ -69,7 +69,7 @@ def test_arrays_frames_and_samples_will_do():
 
 
 @pytest.mark.parametrize("labels", [[False, True], [0, 1], ["no", "yes"], [3, 7]], ids=str)
-def test_labels_come_back_in_their_own_type_from_a_file_too(tmp_path, labels):
+def test_labels_keep_their_type_also_after_loading(tmp_path, labels):
     inputs, _ = ragged((3, 4))
     one = s7.load(s7.save(model(s7.Mean(2)).with_classes(labels), tmp_path))
     found = s7.predict(one, inputs).tolist()
@@ -140,7 +140,7 @@ def test_metrics_are_those_of_training(name):
     assert s7.evaluate(one, data) == pytest.approx(expected, rel=1e-6)
 
 
-def test_whole_numbers_are_numbers_to_a_model_without_classes():
+def test_integer_targets_are_numbers_for_a_model_without_classes():
     inputs, _ = ragged((3, 4))
     assert set(s7.evaluate(model(s7.Mean(1)), (inputs, [1.0, 2.0]))) == {"loss", "mse", "rmse"}
 
@@ -202,6 +202,6 @@ def bad(value):
         ),
     ],
 )
-def test_what_cannot_be_predicted_is_named(use, message):
+def test_invalid_inputs_are_rejected(use, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         use()

@@ -194,7 +194,7 @@ def test_step_equals_scan(transition, time):
 
 @given(cuts=st.lists(st.integers(1, 39), max_size=4, unique=True))
 @settings(max_examples=6)
-def test_chunks_equal_the_whole(cuts):
+def test_chunks_match_the_whole_sequence(cuts):
     layer = make(s7.Stable(oscillate=True), s7.Factored(rank=4))
     u, dt = sequence(40, 5)
     y, final = call(layer, u, dt)
@@ -280,7 +280,7 @@ def test_gain_none_is_the_paper_to_the_letter():
         ({"u": np.zeros((4, 5)), "dt": np.zeros(3)}, r"dt has shape \(3,\), expected \(4,\)"),
     ],
 )
-def test_wrong_shapes_are_named(arguments, message):
+def test_invalid_shapes_are_rejected(arguments, message):
     layer = make(s7.Stable(), s7.Full())
     with pytest.raises(ValueError, match=message):
         layer(**arguments)
@@ -288,6 +288,6 @@ def test_wrong_shapes_are_named(arguments, message):
 
 @pytest.mark.usefixtures("as_users_see_it")
 @pytest.mark.parametrize(("sizes", "message"), [((0, 4), "width=0"), ((4, 0), "state=0")])
-def test_wrong_sizes_are_named(sizes, message):
+def test_invalid_sizes_are_rejected(sizes, message):
     with pytest.raises(ValueError, match=message):
         s7.S7Layer(*sizes, key=jax.random.key(0))

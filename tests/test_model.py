@@ -67,7 +67,7 @@ IN_TIME = [(name, True) for name in MODELS] + [("plain", False), ("pooled, time 
 
 
 @pytest.mark.parametrize(("name", "timed"), IN_TIME)
-def test_chunks_equal_the_whole_at_every_cut(name, timed):
+def test_chunks_match_the_whole_sequence_at_every_cut(name, timed):
     model = build(name)
     inputs, dt = events(name, timed=timed)
     per_step = model.config.head.per_step
@@ -90,7 +90,7 @@ def test_chunks_equal_the_whole_at_every_cut(name, timed):
         assert_close(complete, whole[: len(complete)])
 
 
-def test_an_empty_chunk_changes_nothing():
+def test_an_empty_chunk_does_not_change_the_state():
     for name in ("pooled, time mean", "pooled, per step, oscillating"):
         model = build(name)
         inputs, dt = events(name, 17)
@@ -358,7 +358,7 @@ def test_a_stream_stays_near_double_precision_for_200_000_steps():
         ({"dtype": "float16"}, "dtype='float16' is not one of"),
     ],
 )
-def test_wrong_settings_are_named(change, message, key):
+def test_invalid_settings_are_rejected(change, message, key):
     with pytest.raises(ValueError, match=message):
         s7.S7Model(encoder=s7.LinearEncoder(2), head=s7.Mean(3), key=key, **change)
 
@@ -372,13 +372,13 @@ def test_blocks_hold_the_settings_of_blocks_and_no_others(key):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_missing_parts_are_named(key):
+def test_missing_parts_are_rejected(key):
     with pytest.raises(ValueError, match="S7Model needs head="):
         s7.S7Model(encoder=s7.LinearEncoder(2), key=key)
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_wrong_inputs_are_named():
+def test_invalid_inputs_are_rejected():
     model = build("plain")
     with pytest.raises(ValueError, match=r"inputs have shape \(4, 3\), expected \(length, 2\)"):
         model(np.zeros((4, 3)))

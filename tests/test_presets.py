@@ -38,7 +38,7 @@ PAPER = {
 }
 
 
-def test_there_are_presets_for_every_task_and_no_others():
+def test_every_task_has_presets():
     assert set(TABLES) == set(PAPER) | set(TASKS)
     for tables in TABLES.values():
         assert set(tables) <= set(NAMES) | PEERS
@@ -73,7 +73,7 @@ def test_peers_have_the_units_of_the_papers_tables():
             assert table["stages"] == [{"depth": 1}]
 
 
-def test_a_task_of_ones_own_gets_the_mean_gap_of_its_training_data():
+def test_a_users_task_gets_the_mean_gap_of_its_training_data():
     samples = s7.Samples.of(np.zeros((2, 3, 1)), np.array([0, 1]), np.array([[7.0, 2, 4], [7, 3, 3]]))
     problem = Problem(samples, samples, samples, s7.LinearEncoder(1), s7.Mean(2), CrossEntropy(2))
     assert Job("fitzhugh-nagumo").model_config(problem).time_unit == 3
@@ -117,6 +117,6 @@ def test_the_paper_has_these_tasks():
         ("no-task", "ours", r"no-task has no preset 'ours' \(there is: none\)"),
     ],
 )
-def test_an_unknown_preset_is_named(task, name, message):
+def test_an_unknown_preset_is_rejected(task, name, message):
     with pytest.raises(ValueError, match=message):
         preset(task, name)

@@ -20,7 +20,7 @@ def terminal(monkeypatch):
     return Terminal()
 
 
-def test_nothing_is_drawn_where_the_output_is_not_a_terminal():
+def test_progress_is_not_drawn_outside_of_a_terminal():
     stream = io.StringIO()
     with progress.bar("downloading", 3, stream=stream) as bar:
         bar.advance()

@@ -38,7 +38,7 @@ main()
     assert (tmp_path / "figure.svg").stat().st_size > 10_000
 
 
-def test_layer_page_prints_what_it_says():
+def test_the_examples_of_the_layer_page_run():
     page = ROOT / "docs" / "the-layer.md"
     assert doctest.DocTestParser().get_examples(page.read_text())
     run(f"import doctest, sys; sys.exit(doctest.testfile({str(page)!r}, module_relative=False).failed)")

@@ -65,7 +65,7 @@ def test_an_unfinished_record_has_no_result(tmp_path):
     assert (record.metric, record.better) == ("mse", "min")
 
 
-def test_attributes_come_from_the_result_or_the_configuration():
+def test_attributes_are_read_from_the_result_or_the_configuration():
     finished, begun = RunRecord(CONFIG, HISTORY, RESULT), RunRecord(CONFIG)
     for record in (finished, begun):
         assert (record.task, record.model, record.preset, record.protocol) == ("walker2d", "s7", "ours", "strict")
@@ -114,7 +114,7 @@ def test_runs_of_version_0_6_are_read_under_the_present_names(tmp_path):
         ("metrics.jsonl", '{"epoch": 1}\n', "metrics.jsonl, line 1: not an epoch; .*train is missing"),
     ],
 )
-def test_damaged_files_are_named_in_one_line(folder, name, text, message):
+def test_damaged_files_give_one_line_errors(folder, name, text, message):
     (folder / name).write_text(text)
     with pytest.raises(ValueError, match=message) as caught:
         RunRecord.read(folder)

@@ -91,7 +91,7 @@ def test_windows_equal_every_nth_state(stride, reverse):
         np.testing.assert_allclose(ends, reference.pooled_state(a, v, x, stride), atol=1e-12)
 
 
-def test_the_backend_is_part_of_what_is_compiled():
+def test_each_backend_compiles_its_own_code():
     seen = []
 
     @jax.jit
@@ -105,7 +105,7 @@ def test_the_backend_is_part_of_what_is_compiled():
     assert seen == ["xla", "parallel"]
 
 
-def test_the_environment_chooses_and_a_wrong_name_is_named(monkeypatch):
+def test_the_environment_selects_the_backend_and_invalid_names_are_rejected(monkeypatch):
     monkeypatch.setenv("S7_BACKEND", "parallel")
     assert current_backend(4) == "parallel"
     with s7.backend("xla"):

@@ -69,7 +69,7 @@ def test_a_person_may_use_the_short_name_but_files_may_not():
         ("their.shapes:Star", "^no shape 'their.shapes:Star'; import their.shapes first, or set S7_PLUGINS=their.shap"),
     ],
 )
-def test_a_name_that_is_not_registered_says_what_to_do(name, message):
+def test_an_unregistered_name_gives_instructions(name, message):
     with pytest.raises(ValueError, match=message):
         Shape.registry.find(name)
 
@@ -91,7 +91,7 @@ def test_a_class_of_ours_is_known_by_its_bare_name_and_never_shadowed():
     assert Head.registry.name_of(Mean) == qualified_name(Mean) != "Mean"
 
 
-def test_two_built_in_classes_of_one_name_are_an_error():
+def test_duplicate_names_of_built_in_classes_are_rejected():
     kinds = registry.Registry("shape")
     kinds.add(type("Star", (), {"__module__": "s7.one"}))
     kinds.add(type("Star", (), {"__module__": "s7.one"}))  # defined again in the same place
@@ -99,7 +99,7 @@ def test_two_built_in_classes_of_one_name_are_an_error():
         kinds.add(type("Star", (), {"__module__": "s7.two"}))
 
 
-def test_a_class_that_another_process_could_not_find_is_refused():
+def test_a_class_that_another_process_could_not_find_is_rejected():
     class Local(Shape):
         """Cannot be imported."""
 
@@ -129,7 +129,7 @@ def test_plugins_are_imported_when_a_name_is_not_known(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("fresh_plugins")
-def test_a_plugin_that_does_not_exist_is_named(monkeypatch):
+def test_a_missing_plugin_is_reported(monkeypatch):
     monkeypatch.setenv("S7_PLUGINS", "no_such_module")
     with pytest.raises(ValueError, match=r"^S7_PLUGINS: no module 'no_such_module' in this folder"):
         Shape.registry.find("Star")

@@ -141,12 +141,12 @@ def test_a_whole_number_serves_as_a_number():
     ],
     ids=str,
 )
-def test_what_cannot_be_is_named(table, message):
+def test_invalid_settings_are_rejected(table, message):
     with pytest.raises(ValueError, match=message):
         build(ModelConfig, table, "model", GIVEN)
 
 
-def test_what_is_needed_is_named():
+def test_what_is_needed_is_rejected():
     with pytest.raises(ValueError, match=r"^model\.head: ModelConfig needs it"):
         build(ModelConfig, {"encoder": {"kind": "LinearEncoder", "inputs": 2}}, "model")
 
@@ -235,6 +235,6 @@ def test_assignments_are_read_as_toml_and_else_as_strings():
 
 
 @pytest.mark.parametrize("assignment", ["model.width", "=3", "model..width=3", ""])
-def test_an_assignment_that_is_none_is_named(assignment):
+def test_an_assignment_that_is_none_is_rejected(assignment):
     with pytest.raises(ValueError, match=f"^{assignment!r}: expected key=value, such as model.width=32"):
         from_assignments([assignment])

@@ -216,7 +216,7 @@ def test_step_and_chunk_give_the_same():
     assert_close(stream.answer(), answer)
 
 
-def test_answers_do_not_disturb_and_parts_do_not_matter():
+def test_answers_do_not_change_the_state():
     model = make_model(stages=POOLED)
     events, dt = random_events(TOKENS, 60), random_gaps(60)
     whole, parts = Stream(model), Stream(model)
@@ -304,7 +304,7 @@ def vector_model() -> s7.S7Model:
         (vector_model, [1.0, 2.0], -1.0, ValueError, r"dt = -1.0 is negative"),
     ],
 )
-def test_wrong_events_leave_the_state_as_it_was(make, events, dt, error, message):
+def test_invalid_events_do_not_change_the_state(make, events, dt, error, message):
     model = make()
     stream = Stream(model)
     good = random_events(model.config.encoder, 4)
@@ -339,17 +339,17 @@ def test_a_stream_without_gaps_stays_without():
         ({"dtype": "float64"}, "computes in float32, the model is float64; model.step"),
     ],
 )
-def test_models_that_cannot_stream_are_refused(settings, message):
+def test_models_that_cannot_stream_are_rejected(settings, message):
     with pytest.raises(ValueError, match=message):
         Stream(make_model(depth=1, **settings))
 
 
-def test_what_is_no_model_is_refused(as_users_see_it):
+def test_other_objects_are_rejected(as_users_see_it):
     with pytest.raises(TypeError, match=r"takes an S7Model, not a str; s7.Stream.load"):
         Stream("runs/gesture")
 
 
-def test_a_changed_transition_is_not_taken_for_the_one_it_is_made_from():
+def test_a_subclass_of_a_transition_is_not_treated_as_its_base():
     class Faster(s7.Stable):
         def rate(self, w):
             return 2 * super().rate(w)
@@ -361,7 +361,7 @@ def test_a_changed_transition_is_not_taken_for_the_one_it_is_made_from():
 # Copies and files.
 
 
-def test_a_copy_goes_its_own_way():
+def test_a_copy_is_independent():
     model = make_model(stages=POOLED)
     events, dt = random_events(TOKENS, 30), random_gaps(30)
     stream = Stream(model)
@@ -379,7 +379,7 @@ def test_a_copy_goes_its_own_way():
 
 @pytest.mark.parametrize("head", [s7.TimeMean(3), s7.PerStep(3)])
 @pytest.mark.parametrize("transition", [s7.Stable(), s7.Step()])
-def test_a_saved_stream_goes_on_with_the_same_bits(tmp_path, head, transition):
+def test_a_saved_stream_continues_bit_equal(tmp_path, head, transition):
     model = make_model(stages=POOLED, head=head, transition=transition)
     events, dt = random_events(TOKENS, 50), random_gaps(50)
     stream = Stream(model)
@@ -394,7 +394,7 @@ def test_a_saved_stream_goes_on_with_the_same_bits(tmp_path, head, transition):
         again.push(1)
 
 
-def test_a_stream_of_another_model_is_refused(tmp_path):
+def test_a_stream_of_another_model_is_rejected(tmp_path):
     model = make_model(depth=1)
     stream = Stream(model)
     stream.push([1, 2, 3])

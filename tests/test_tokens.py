@@ -50,13 +50,13 @@ def test_a_large_sensor_does_not_overflow():
         (([0, 1], [0], [1]), ValueError, "x, y and p differ in shape"),
     ],
 )
-def test_a_bad_event_is_named(events, error, message):
+def test_an_invalid_event_is_rejected(events, error, message):
     with pytest.raises(error, match=message):
         s7.tokenize(*events, sensor=(346, 260))
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_a_bad_token_is_named():
+def test_an_invalid_token_is_rejected():
     with pytest.raises(ValueError, match=r"tokens\[1\] = 8 is outside of 0 to 7, a sensor of 2×2"):
         s7.detokenize([0, 8], sensor=(2, 2))
     with pytest.raises(ValueError, match=r"sensor=\(0, 3\) must be \(width, height\)"):

@@ -91,7 +91,7 @@ def test_every_initial_state_remembers(transition, key):
     assert len(np.unique(modulus.round(6))) == 4 or isinstance(transition, s7.Step)
 
 
-def test_a_ladder_of_one_rung_stands_in_the_middle():
+def test_a_single_time_constant_is_the_geometric_mean():
     np.testing.assert_allclose(time_ladder(1, 2, 50), [10.0])
 
 
@@ -128,6 +128,6 @@ def test_a_constant_input_leaves_the_state_bounded_over_a_million_steps(key):
         (lambda: s7.S7Layer(3, 8, key=jax.random.key(0), blocks=3), "blocks=3 does not divide state=8"),
     ],
 )
-def test_settings_out_of_range_are_named(build, message):
+def test_settings_out_of_range_are_rejected(build, message):
     with pytest.raises(ValueError, match=message):
         build()

@@ -133,7 +133,7 @@ def test_a_model(name):
 
 
 @pytest.mark.parametrize("name", ["transformer", "bi-rnn"])
-def test_what_cannot_stream_says_so(name):
+def test_models_that_cannot_stream_raise_an_error(name):
     with pytest.raises(ValueError, match="cannot stream"):
         model_of(name).init_state()
 

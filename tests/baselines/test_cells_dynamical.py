@@ -303,7 +303,7 @@ def test_lem_is_a_mixture_of_bounded_things():
     np.testing.assert_array_equal(outputs[-1], y)
 
 
-def test_indrnn_holds_what_strays_at_its_bound_and_lets_it_return():
+def test_indrnn_clips_recurrent_weights_at_their_bound():
     layer = layer_of(IndRnn())
     stray = eqx.tree_at(lambda layer: layer.parameters["w"], layer, jnp.full(4, 1.5, jnp.float32))
     bound = eqx.tree_at(lambda layer: layer.parameters["w"], layer, jnp.ones(4, jnp.float32))
@@ -372,6 +372,6 @@ def test_exprnn_starts_with_rotations_of_pairs():
         (LipschitzRnn, {"step": 0.0}, "step=0.0"),
     ],
 )
-def test_settings_that_cannot_work_are_named(kind, wrong, named):
+def test_invalid_settings_are_rejected(kind, wrong, named):
     with pytest.raises(ValueError, match=f"{kind.__name__}: .*{named}"):
         kind(**wrong)

@@ -208,7 +208,7 @@ def gradients(layer, u, dt):
 
 
 @each_cell
-def test_no_gap_and_a_very_long_one_leave_everything_finite(cell, u):
+def test_zero_and_very_long_gaps_give_finite_states(cell, u):
     layer = cell.layer(WIDTH, WIDTH, key=jax.random.key(0), dtype=jnp.float32)
     u = jnp.asarray(u, jnp.float32)
     for gaps in ([0.0] * LENGTH, [1e4] * LENGTH, [0.0, 1e4, 0.0, 0.0, 1e4, 1e4, 0.0]):
@@ -218,7 +218,7 @@ def test_no_gap_and_a_very_long_one_leave_everything_finite(cell, u):
 
 
 @each_cell
-def test_time_means_something_to_those_that_say_so(cell, u):
+def test_cells_that_read_gaps_depend_on_them(cell, u):
     layer = layer_of(cell)
     outputs = [layer(u, gaps)[0] for gaps in (np.full(LENGTH, 0.5), np.full(LENGTH, 1.5))]
     assert np.array_equal(*outputs) is not cell.reads_gaps
@@ -229,7 +229,7 @@ def test_time_means_something_to_those_that_say_so(cell, u):
     [(RnnDecay(), Rnn()), (GruD(), Gru()), (AugmentedLstm(), Lstm()), (OdeLstm(), Lstm())],
     ids=lambda cell: type(cell).__name__,
 )
-def test_without_gaps_a_cell_is_the_one_it_came_from(timed, plain, u):
+def test_without_gaps_a_cell_equals_its_base_cell(timed, plain, u):
     timed = layer_of(timed)
     plain = layer_of(plain, **{name: timed.parameters[name] for name in ("W", "U", "b")})
     np.testing.assert_allclose(timed(u, np.zeros(LENGTH))[0], plain(u)[0], rtol=1e-13)
@@ -286,7 +286,7 @@ def phased(leak, ratio=0.1, period=10.0):
     return layer_of(PhasedLstm(leak=leak, ratio=ratio), **rhythm)
 
 
-def test_a_closed_phase_changes_nothing_but_for_the_leak(u):
+def test_a_closed_phase_gate_only_leaks(u):
     state = (jnp.full(WIDTH, 0.5), jnp.full(WIDTH, -0.3), jnp.zeros(WIDTH))
     gaps = np.full(LENGTH, 1.2)  # up to 8.4 of a period of 10, of which 1 is open
     outputs, (_, c, _) = phased(leak=0.0)(u, gaps, state=state)
@@ -323,7 +323,7 @@ def test_rhythms_start_in_range():
     np.testing.assert_allclose(sigmoid(np.asarray(parameters["ratio"])), 0.2, rtol=1e-6)
 
 
-def test_an_event_after_no_gap_does_nothing_to_a_continuous_network(u):
+def test_an_event_without_a_gap_does_not_change_a_continuous_time_cell(u):
     layer = layer_of(CtRnn())
     h = jnp.full(WIDTH, 0.25)
     assert (np.asarray(layer(u, np.zeros(LENGTH), state=(h,))[0]) == 0.25).all()
@@ -389,6 +389,6 @@ def test_the_output_of_an_ode_lstm_follows_its_differential_equation_and_its_mem
         (CtGru, {"shortest": 0.0}),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(cell, settings):
+def test_an_invalid_setting_is_rejected(cell, settings):
     with pytest.raises(ValueError, match=f"{cell.__name__}: {next(iter(settings))}="):
         cell(**settings)

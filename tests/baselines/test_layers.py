@@ -146,7 +146,7 @@ def test_step_equals_scan(kind):
 
 
 @streaming
-def test_two_chunks_equal_the_whole_wherever_the_cut_is(kind):
+def test_two_chunks_match_the_whole_sequence(kind):
     layer, (u, dt) = make(kind), sequence(9)
     y, final = call(layer, u, dt)
     # Each chunk is filled up by padding, so that all cuts share one compiled function.
@@ -177,7 +177,7 @@ def test_mamba_in_chunks_with_padding_anywhere(masks, seed):
 
 @every
 @pytest.mark.parametrize("reverse", [False, True])
-def test_packing_and_padding_change_nothing(kind, reverse):
+def test_packing_and_padding_do_not_change_outputs(kind, reverse):
     layer = make(kind)
     alone = [sequence(n, seed) for seed, n in enumerate((5, 1, 2))]  # the last shorter than the convolution
     # Padding behind the first and the last, filled with what must not be read.
@@ -203,7 +203,7 @@ def test_reverse_is_the_sequence_from_its_end(kind):
 
 @every
 @pytest.mark.parametrize("reverse", [False, True])
-def test_windows_show_what_stands_at_their_ends(kind, reverse):
+def test_windows_read_the_state_at_their_ends(kind, reverse):
     layer, (u, dt) = make(kind), sequence(20)
     mask = jnp.asarray(np.isin(np.arange(20), [6, 7, 17, 18, 19], invert=True))
     reset = jnp.asarray(np.isin(np.arange(20), [0, 8]))
@@ -283,7 +283,7 @@ def test_gradients_are_finite_and_those_of_finite_differences(kind):
 @pytest.mark.parametrize("stride", [1, 4])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("regular", [False, True])
-def test_chunks_of_time_change_nothing(kind, stride, reverse, regular, monkeypatch):
+def test_chunks_of_time_do_not_change_outputs(kind, stride, reverse, regular, monkeypatch):
     """Chunks of 32 events, the last one filled up, against the whole sequence at once: values and gradients."""
     layer, (u, dt) = make(kind), sequence(100)
     initial = jax.tree.map(lambda q: q + 0.5, layer.init_state())
@@ -324,7 +324,7 @@ def test_memory_in_training_does_not_grow_with_the_states_of_all_events(kind):
     assert needed.temp_size_in_bytes < 700e6
 
 
-def test_an_event_at_no_distance_adds_nothing_to_s4d():
+def test_an_event_without_a_gap_does_not_change_s4d():
     layer, (u, dt) = make(S4d()), sequence(9)
     _, state = call(layer, u, dt)
     assert_close(step(layer, u[0], state, jnp.zeros(()))[1], state, 0)
@@ -357,7 +357,7 @@ def test_the_transformer_knows_only_the_time_between_events():
     assert_close(call(layer, u, np.ones(9))[0], call(layer, u)[0])
 
 
-def test_the_transformer_passes_over_padding_wherever_it_stands():
+def test_the_transformer_ignores_padding():
     layer, (u, dt) = make(KINDS["transformer"]), sequence(9)
     mask = np.isin(np.arange(9), [0, 3, 4, 8], invert=True)
     for gaps in (dt, None):
@@ -418,6 +418,6 @@ def test_where_they_start():
         (lambda: S4d().layer(4, 0, key=jax.random.key(0), dtype="float32"), "S4d: state=0 must be at least 1"),
     ],
 )
-def test_wrong_settings_are_named(made, message):
+def test_invalid_settings_are_rejected(made, message):
     with pytest.raises(ValueError, match=message):
         made()

@@ -272,7 +272,7 @@ def test_what_is_wrong_is_said_in_one_line(arguments, message, capsys):
     assert said.count("\n") == 1
 
 
-def test_help_comes_without_jax():
+def test_help_does_not_import_jax():
     program = (
         "import sys; from s7.cli.main import main\ntry: main(['bench', 'layer', '--help'])\nexcept SystemExit: pass\n"
     )
@@ -328,7 +328,7 @@ def test_the_page_is_made_of_files(layer_rows, tmp_path):
         "[1]\n[2]\n",
     ],
 )
-def test_a_page_of_something_else_is_refused(text, tmp_path):
+def test_a_page_of_something_else_is_rejected(text, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"other.json: not written by this version of s7 bench"):

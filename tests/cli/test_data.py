@@ -84,7 +84,7 @@ def test_fetched_then_checked(source, tmp_path, capsys):
     assert lines[-1] == "nothing wrong"
 
 
-def test_lines_for_machines(source, published, tmp_path, capsys):
+def test_json_lines(source, published, tmp_path, capsys):
     def run(*words):
         assert main(["data", *words, "--data", str(tmp_path / "data")]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -110,7 +110,7 @@ def test_simulated_data_need_no_fetching(capsys):
     assert json.loads(capsys.readouterr().out) == {"task": "pendulum", "files": 0}
 
 
-def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, published, tmp_path, monkeypatch, capsys):
+def test_manually_downloaded_files_are_checked(source, published, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(walker2d.Walker2d, "manual_download", "Ask the author for it")
     place = tmp_path / "data"
     said = refuse(capsys, "fetch", "walker2d", "--data", place)
@@ -123,7 +123,7 @@ def test_what_only_a_person_can_get_is_checked_once_it_is_there(source, publishe
     assert f"expected {source.digest}" in refuse(capsys, "fetch", "walker2d", "--data", place)
 
 
-def test_a_task_without_an_address_says_what_it_needs(source, published, tmp_path, monkeypatch, capsys):
+def test_a_task_without_downloads_reports_its_files(source, published, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(walker2d.Walker2d, "downloads", ())
     said = refuse(capsys, "fetch", "walker2d", "--data", tmp_path)
     assert f"it has no known download address; {walker2d.FILES[0]} is not in {tmp_path}" in said
@@ -141,7 +141,7 @@ def test_a_fetch_that_fails_is_one_line(source, tmp_path, monkeypatch, capsys):
     assert "did you mean 'walker2d'?" in refuse(capsys, "fetch", "walker2")
 
 
-def test_a_check_names_the_file_and_the_place_of_what_is_wrong(source, published, tmp_path, monkeypatch, capsys):
+def test_a_check_reports_the_file_and_the_position_of_an_error(source, published, tmp_path, monkeypatch, capsys):
     assert f"{walker2d.FILES[0]} is not in {tmp_path}" in refuse(capsys, "check", "walker2d", "--data", tmp_path)
     path = tmp_path / NAME
     path.parent.mkdir()
@@ -180,13 +180,13 @@ def test_only_targets_that_count_are_described():
     assert "2, -5 to 1" in "\n".join(command._lines("test", found))
 
 
-def test_many_classes_are_summed_up_and_absent_ones_named():
+def test_many_classes_are_summarized_and_missing_ones_listed():
     counts = {str(n): 5 + n for n in range(20)}
     assert command._class_counts(counts) == "20, with 5 to 24 each"
     assert command._class_counts(counts | {"3": 0}) == "20, with 0 to 24 each; none of 3"
 
 
-def test_help_comes_without_numpy_and_tells_what_there_is():
+def test_help_does_not_import_numpy_and_lists_the_tasks():
     program = "import sys; from s7.cli.main import main\ntry: main(['data', '--help'])\nexcept SystemExit: pass\n"
     check = "sys.exit('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True)
@@ -194,7 +194,7 @@ def test_help_comes_without_numpy_and_tells_what_there_is():
     assert all(action in done.stdout for action in ("fetch", "check", "make"))
 
 
-def test_missing_simulators_are_named(tmp_path, monkeypatch, capsys):
+def test_missing_simulators_are_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert main(["data", "make", "walker2d", "--data", str(tmp_path)]) == 2
     assert "pip install 's7-ssm[walker]'" in capsys.readouterr().err

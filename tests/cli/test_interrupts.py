@@ -108,7 +108,7 @@ def test_a_finished_run_accepts_its_own_options(measured, data, capsys):
     capsys.readouterr()
 
 
-def test_resuming_what_does_not_exist_is_an_error(tmp_path, capsys):
+def test_resuming_a_missing_run_is_an_error(tmp_path, capsys):
     folder = tmp_path / "deep" / "nothing"
     assert main(["train", "walker2d", "--out", str(folder), "--resume"]) == 2
     assert f"{folder}: no run to resume; omit --resume to start one" in capsys.readouterr().err
@@ -126,7 +126,7 @@ def test_resuming_what_does_not_exist_is_an_error(tmp_path, capsys):
         (["--minutes", "1", "--set", "train.epochs=4"], "--minutes 1 and --set train.epochs=4: omit one of them"),
     ],
 )
-def test_a_request_that_cannot_run_leaves_nothing(data, tmp_path, capsys, arguments, message):
+def test_an_invalid_request_leaves_no_files(data, tmp_path, capsys, arguments, message):
     folder = tmp_path / "deep" / "run"
     assert main(["train", "walker2d", "--data", str(data), "--out", str(folder), *arguments]) == 2
     error = capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_a_request_that_cannot_run_leaves_nothing(data, tmp_path, capsys, argume
     assert not folder.parent.exists()
 
 
-def test_a_wrong_number_of_threads_is_named(data, tmp_path, monkeypatch):
+def test_an_invalid_number_of_threads_is_rejected(data, tmp_path, monkeypatch):
     monkeypatch.setenv("S7_THREADS", "abc")
     status, _, err = run("train", "walker2d", "--data", data, "--out", tmp_path / "run", "--set", *SMALL)
     assert status == 2

@@ -104,7 +104,7 @@ def test_a_stopped_run_saves_and_prints_how_to_resume(finished, data, tmp_path):
     assert numbers(folder) == numbers(finished[0])
 
 
-def test_a_full_disk_is_a_one_line_error_and_loses_nothing(finished, data, tmp_path):
+def test_a_full_disk_is_a_one_line_error_without_data_loss(finished, data, tmp_path):
     folder = tmp_path / "run"
     arguments = ("train", "walker2d", "--data", data, "--out", folder)
     size = (finished[0] / "last.safetensors").stat().st_size

@@ -185,7 +185,7 @@ def test_waste_is_the_part_that_is_padding(batching, waste):
         (lambda: Packing(2, 7).in_order(make([3, 8])), "pack=7 is shorter than the longest sequence, 8"),
     ],
 )
-def test_what_cannot_be_is_named(use, message):
+def test_invalid_settings_are_rejected(use, message):
     with pytest.raises(ValueError, match=message):
         use()
 
@@ -225,7 +225,7 @@ def noise(targets, counts=None):
     ],
     ids=["per step", "per sequence"],
 )
-def test_packed_and_padded_give_one_loss(one, samples, objective, stride):
+def test_packed_and_padded_batches_have_the_same_loss(one, samples, objective, stride):
     padded = evaluate(one, samples, objective, Buckets(2, buckets=1))
     packed = evaluate(one, samples, objective, Packing(2, 12, stride))
     assert packed == pytest.approx(padded, rel=1e-12)

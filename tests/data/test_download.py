@@ -123,7 +123,7 @@ def files(folder):
 # What goes well.
 
 
-def test_a_file_comes_whole_once(server, tmp_path):
+def test_a_file_is_downloaded_once(server, tmp_path):
     seen = []
     verified = get(server, tmp_path, digest=MD5, bytes=len(BODY), watch=seen.append)
     assert verified == (tmp_path / "set" / "file.bin", len(BODY), MD5, "published")
@@ -136,7 +136,7 @@ def test_a_file_comes_whole_once(server, tmp_path):
     assert len(server.asked) == 1
 
 
-def test_a_file_without_a_length_and_an_empty_one_come_too(server, tmp_path):
+def test_files_without_a_length_and_empty_files_are_downloaded(server, tmp_path):
     server.script = [reply(200, BODY)]
     assert get(server, tmp_path, digest=SHA).path.read_bytes() == BODY
     server.script = [whole(b"")]
@@ -149,7 +149,7 @@ def test_progress_tells_how_long_it_takes():
     assert Progress(0, 90, 0.0).seconds_left is None
 
 
-def test_amounts_are_for_people():
+def test_amounts_are_readable():
     assert [amount(n) for n in (0, 999, 84_125_825, 7.7e9)] == ["0 bytes", "999 bytes", "84.1 MB", "7.7 GB"]
 
 
@@ -168,7 +168,7 @@ def test_after_a_break_the_rest_is_asked_for(server, tmp_path, headers):
     assert "ended after 3,000 of 10,240 bytes; trying again in 0 s" in said[0]
 
 
-def test_what_came_before_the_program_ended_is_kept(server, tmp_path):
+def test_partial_downloads_are_kept(server, tmp_path):
     server.script = [whole(cut=3000, ETag='"v1"')]
     line = refusal(server, tmp_path, retries=RetryPolicy(1, ()))
     assert "3.0 kB were kept; run it again to continue" in line
@@ -179,7 +179,7 @@ def test_what_came_before_the_program_ended_is_kept(server, tmp_path):
     assert files(tmp_path) == ["file.bin", "file.bin.sha256"]
 
 
-def test_a_program_that_ended_before_the_file_was_named_has_nothing_to_ask(server, tmp_path, monkeypatch):
+def test_a_part_without_metadata_starts_over(server, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -212,14 +212,14 @@ def test_a_server_that_ignores_ranges_sends_all_of_it(server, tmp_path):
     assert "Range" in server.asked[1].headers
 
 
-def test_a_file_that_changed_meanwhile_starts_anew(server, tmp_path):
+def test_a_file_that_changed_on_the_server_starts_over(server, tmp_path):
     other = BODY[::-1]
     server.script = [whole(cut=3000, ETag='"v1"'), whole(other, ETag='"v2"')]
     assert get(server, tmp_path).path.read_bytes() == other
 
 
 @pytest.mark.parametrize("etag", ['"v2"', '"v1"'])
-def test_a_file_that_changed_starts_anew_even_if_the_server_does_not_say_so(server, tmp_path, etag):
+def test_a_changed_file_starts_over_without_the_servers_notice(server, tmp_path, etag):
     """It sends the rest of the new file: known by another ETag, or by another length."""
     other = BODY[::-1] + b"more"
 
@@ -248,7 +248,7 @@ def test_a_part_that_is_all_of_it_needs_no_rest(server, tmp_path):
     assert [one.headers["Range"] for one in server.asked] == ["bytes=10240-"]
 
 
-def test_a_part_longer_than_the_file_starts_anew(server, tmp_path):
+def test_a_part_longer_than_the_file_starts_over(server, tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.bin.part").write_bytes(BODY + b"more")
     assert get(server, tmp_path, digest=MD5).path.read_bytes() == BODY
@@ -287,7 +287,7 @@ def test_tries_that_bring_much_are_not_counted(server, tmp_path, monkeypatch):
     assert "500 of 10,240 bytes (4 attempts)" in refusal(server, tmp_path / "b")
 
 
-def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
+def test_server_errors_are_retried_a_limited_number_of_times(server, tmp_path):
     server.script = [reply(503), reply(429), reply(500), whole()]
     waited = []
     assert get(server, tmp_path, say=waited.append).path.read_bytes() == BODY
@@ -334,7 +334,7 @@ def test_a_server_that_hangs_up_or_is_not_there(server, tmp_path):
 # What must not be taken for the file.
 
 
-def test_wrong_bytes_are_removed_and_both_checksums_named(server, tmp_path):
+def test_invalid_content_is_removed_and_both_checksums_reported(server, tmp_path):
     server.script = [whole(BODY[::-1])]
     line = refusal(server, tmp_path, digest=MD5)
     got = f"md5:{hashlib.md5(BODY[::-1]).hexdigest()}"
@@ -360,7 +360,7 @@ def test_a_file_of_another_size_is_not_even_begun(server, tmp_path):
     ],
     ids=["404", "403", "202", "page", "206"],
 )
-def test_no_file_is_one_line_that_says_how_to_do_it_by_hand(server, tmp_path, answer, message):
+def test_a_missing_file_gives_manual_instructions(server, tmp_path, answer, message):
     server.script = [answer]
     line = refusal(server, tmp_path, page="https://example.org/set")
     assert line.startswith(f"{server.url}: ")
@@ -402,7 +402,7 @@ def test_redirects_are_followed_and_keep_the_range(server, tmp_path):
     assert server.asked[3].headers["If-Range"] == '"v1"'
 
 
-def test_redirects_in_a_circle_or_off_the_web_are_refused(server, tmp_path):
+def test_redirects_in_a_circle_or_off_the_web_are_rejected(server, tmp_path):
     server.script = [reply(302, Location="/file.bin")]
     assert "redirects in a circle" in refusal(server, tmp_path)
     server.script = [lambda handler: reply(302, Location=f"/{len(server.asked)}")(handler)]
@@ -427,7 +427,7 @@ def test_a_proxy_of_the_environment_is_used(server, tmp_path, monkeypatch):
 # What is here already.
 
 
-def test_a_file_that_is_here_and_wrong_is_never_overwritten(server, tmp_path):
+def test_an_existing_invalid_file_is_never_overwritten(server, tmp_path):
     path = tmp_path / "set" / "file.bin"
     path.parent.mkdir()
     path.write_bytes(b"mine")
@@ -460,7 +460,7 @@ def test_an_unpublished_checksum_is_remembered(server, tmp_path):
         check(download, verified.path)
 
 
-def test_a_disk_without_room_is_said_before_anything_is_asked(server, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_the_request(server, tmp_path, monkeypatch):
     monkeypatch.setattr(transfer.shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
     line = refusal(server, tmp_path, bytes=len(BODY))
     assert line.startswith(f"{tmp_path / 'set'}: 10.2 kB are needed and 5.0 kB are free; free some")
@@ -472,7 +472,7 @@ def test_a_disk_without_room_is_said_before_anything_is_asked(server, tmp_path, 
     assert get(server, tmp_path, bytes=len(BODY), digest=MD5).path.read_bytes() == BODY
 
 
-def test_a_disk_that_fills_up_keeps_what_came(server, tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_keeps_the_part(server, tmp_path, monkeypatch):
     real = Path.open
 
     def small(path, mode="r", *rest, **more):
@@ -512,7 +512,7 @@ class Full:
         self.file.write(data)
 
 
-def test_two_at_once_do_not_spoil_each_others_part(server, tmp_path):
+def test_parallel_downloads_do_not_interfere(server, tmp_path):
     (tmp_path / "set").mkdir()
     with (tmp_path / "set" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -520,7 +520,7 @@ def test_two_at_once_do_not_spoil_each_others_part(server, tmp_path):
     assert get(server, tmp_path).path.read_bytes() == BODY
 
 
-def test_an_archive_is_unpacked_and_another_one_again(server, tmp_path):
+def test_a_replaced_archive_is_unpacked_again(server, tmp_path):
     for text in (b"old", b"new"):
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
@@ -550,7 +550,7 @@ def test_an_archive_is_unpacked_and_another_one_again(server, tmp_path):
         ({"mirrors": ("ftp://a/b",)}, "must begin with https:// or http://"),
     ],
 )
-def test_a_download_that_cannot_be_right_is_refused(changes, message):
+def test_a_download_that_cannot_be_right_is_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         Download(**({"url": "https://a/b", "path": "a/b"} | changes))
 

@@ -71,13 +71,13 @@ def test_targets_that_vary_in_a_sequence_are_per_step(frame):
         ("outcome", None, "target"),
     ],
 )
-def test_missing_values_are_named(frame, column, value, message):
+def test_missing_values_are_rejected(frame, column, value, message):
     frame.loc[5, column] = value
     with pytest.raises(ValueError, match=f"data: .*{message}|data: {message}"):
         Samples.from_frame(frame, group="patient", time="time", target="outcome")
 
 
-def test_columns_that_cannot_be_read_are_named(frame):
+def test_columns_that_cannot_be_read_are_rejected(frame):
     with pytest.raises(ValueError, match="data: the frame has no column 'patients'; did you mean 'patient'"):
         Samples.from_frame(frame, group="patients", target="outcome")
     with pytest.raises(TypeError, match=r"data: column time holds datetime64.*, expected numbers; name the columns"):

@@ -39,7 +39,7 @@ def test_times_of_every_kind_give_gaps(times, unit, scale):
     np.testing.assert_allclose(found, np.array([0, 1.5, 0, 62]) * scale, rtol=1e-12)
 
 
-def test_several_sequences_come_back_as_they_were_given():
+def test_several_sequences_keep_their_form():
     assert s7.gaps(np.array([[3, 4, 9], [0, 0, 1]])).tolist() == [[0, 1, 5], [0, 0, 1]]
     ragged = s7.gaps([[3, 4, 9], pd.Series([5.0, 5.5]), np.array([7])])
     assert [q.tolist() for q in ragged] == [[0, 1, 5], [0, 0.5], [0]]
@@ -62,12 +62,12 @@ def test_several_sequences_come_back_as_they_were_given():
     ],
     ids=str,
 )
-def test_bad_times_are_named(times, message):
+def test_invalid_times_are_rejected(times, message):
     with pytest.raises((ValueError, TypeError), match=message):
         s7.gaps(times)
 
 
-def test_an_unknown_unit_is_named():
+def test_an_unknown_unit_is_rejected():
     with pytest.raises(ValueError, match="unit='seconds' is not one of ns, us, ms, s, min, h, D"):
         s7.gaps([1, 2], "seconds")
 

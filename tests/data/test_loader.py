@@ -43,7 +43,7 @@ def as_lists(batch):
 
 @pytest.mark.parametrize("batching", [Buckets(3, 2), Packing(2, 16)], ids=["padded", "packed"])
 @pytest.mark.parametrize("augmentation", [None, Halved()], ids=["as it is", "varied"])
-def test_batches_made_ahead_are_those_made_one_by_one(samples, batching, augmentation):
+def test_prefetched_batches_equal_those_built_directly(samples, batching, augmentation):
     loader = Loader(samples, batching, 3, augmentation)
     plans = loader.plans(1)
     one_by_one = [as_lists(loader.batch(plan, 1)) for plan in plans]
@@ -52,7 +52,7 @@ def test_batches_made_ahead_are_those_made_one_by_one(samples, batching, augment
     assert [as_lists(batch) for batch in loader.batches(plans[1:], 1)] == one_by_one[1:]
 
 
-def test_a_sample_is_varied_alike_in_any_batch_and_anew_in_each_epoch(samples):
+def test_augmentation_depends_on_the_sample_and_the_epoch_only(samples):
     def varied(size, epoch):
         loader = Loader(samples, Buckets(size, 1), 3, Halved())
         rows = {}

@@ -24,12 +24,12 @@ def test_sequences_start_at_multiples_of_the_stride():
         (([np.zeros(2)], [np.zeros(3)]), "sequence 0 has 2 events but 3 gaps"),
     ],
 )
-def test_what_does_not_fit_is_named(arguments, message):
+def test_inconsistent_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         pack(*arguments)
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_a_length_too_short_is_named():
+def test_a_too_short_length_is_rejected():
     with pytest.raises(ValueError, match="take 8 places, more than length=7"):
         pack([np.zeros(3), np.zeros(3)], stride=4, length=7)

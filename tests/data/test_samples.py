@@ -124,7 +124,7 @@ def altered(what, sequence, event, value):
         ),
     ],
 )
-def test_what_cannot_be_trained_on_is_named(given, message):
+def test_invalid_training_data_are_rejected(given, message):
     with pytest.raises(ValueError, match=f"^valid: {message}"):
         Samples.of(**given)
 
@@ -138,13 +138,13 @@ def test_what_cannot_be_trained_on_is_named(given, message):
         (np.array([0.0, 1.0, 2.0]), "labels must be whole numbers, not float64"),
     ],
 )
-def test_a_label_that_cannot_be_is_named(targets, message):
+def test_an_invalid_label_is_rejected(targets, message):
     samples = Samples.of(np.zeros((3, 2, 1)), targets, name="test")
     with pytest.raises(ValueError, match=f"^test: {message}"):
         samples.require_labels(4)
 
 
-def test_times_are_not_taken_for_gaps():
+def test_times_passed_as_gaps_are_rejected():
     moments = np.arange(20).astype("datetime64[s]").reshape(2, 10)
     for dt, message in (
         (moments, "datetimes or timedeltas, expected numbers; use dt=s7.gaps"),

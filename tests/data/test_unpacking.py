@@ -45,7 +45,7 @@ def write(request):
     return request.param
 
 
-def test_members_that_match_come_and_once_only(write, tmp_path):
+def test_matching_members_are_extracted_once(write, tmp_path):
     path = write(tmp_path / "all.gz")
     said = []
     unpack(path, ("*/a/*",), said.append)
@@ -65,7 +65,7 @@ def test_members_that_match_come_and_once_only(write, tmp_path):
     assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")]
 
 
-def test_to_unpack_nothing_is_done_at_once(tmp_path):
+def test_an_unpacked_archive_is_not_unpacked_again(tmp_path):
     unpack(tmp_path / "absent", (), silent)
     assert is_unpacked(tmp_path / "absent", ())
 
@@ -88,13 +88,13 @@ def test_links_may_not_lead_out_of_the_folder(tmp_path):
     assert not files(tmp_path)
 
 
-def test_nothing_that_matches_is_an_error(write, tmp_path):
+def test_an_archive_without_matches_is_an_error(write, tmp_path):
     path = write(tmp_path / "all")
     with pytest.raises(ValueError, match=f"^{path}: nothing in it is called x or y"):
         unpack(path, ("x", "y"), silent)
 
 
-def test_a_damaged_archive_is_named_and_leaves_nothing(write, tmp_path):
+def test_a_damaged_archive_is_rejected_and_leaves_no_files(write, tmp_path):
     path = write(tmp_path / "all", {f"{n}.txt": bytes(range(256)) * 40 for n in range(20)})
     data = bytearray(path.read_bytes())
     for damaged in (data[: len(data) // 2], b"no archive", data[:100] + b"\0" * 200 + data[300:]):
@@ -104,7 +104,7 @@ def test_a_damaged_archive_is_named_and_leaves_nothing(write, tmp_path):
         assert not files(tmp_path)
 
 
-def test_a_disk_that_is_full_is_one_line_and_leaves_nothing(write, tmp_path, monkeypatch):
+def test_a_full_disk_is_a_one_line_error_and_leaves_no_files(write, tmp_path, monkeypatch):
     path = write(tmp_path / "all")
 
     def full(*_):

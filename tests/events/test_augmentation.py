@@ -331,7 +331,7 @@ def augmenter_of(chosen, flat):
 
 @settings(max_examples=50)
 @given(chosen=everything, flat=st.booleans(), seed=st.integers(0, 2**40), epoch=st.integers(0, 1000))
-def test_whatever_the_settings_recordings_are_sound(chosen, flat, seed, epoch):
+def test_augmented_recordings_are_valid_for_all_settings(chosen, flat, seed, epoch):
     augmenter, samples = augmenter_of(chosen, flat)
     varied = augmenter(samples, np.arange(5), seed, epoch)
     varied.check()
@@ -368,7 +368,7 @@ def test_a_recording_depends_on_seed_epoch_and_its_number_only(chosen, flat, see
     assert augmenter(samples, batch, seed, epoch).digest() == whole.take(batch).digest()
 
 
-def test_every_recording_epoch_and_seed_is_varied_anew():
+def test_augmentation_differs_between_recordings_epochs_and_seeds():
     samples = samples_of(counts=(100,) * 3).take([1, 1, 1])  # one recording, three times
     augmenter = EventAugmenter(EventAugmentation(drop=0.5, time_jitter=1.0), CAMERA, CLASSES)
     found = [
@@ -379,7 +379,7 @@ def test_every_recording_epoch_and_seed_is_varied_anew():
 
 @settings(max_examples=40)
 @given(gaps=st.lists(st.floats(0, 2.0**100, width=32), min_size=1, max_size=20), data=st.data())
-def test_with_all_parts_off_nothing_changes_to_the_bit(gaps, data):
+def test_without_augmentation_recordings_are_bit_equal(gaps, data):
     tokens = data.draw(st.lists(st.integers(0, CAMERA.tokens - 1), min_size=len(gaps), max_size=len(gaps)))
     samples = Samples.of([np.array(tokens, np.uint16)], np.array([3]), [[0, *gaps[1:]]], per_step=False)
     for chosen in (EventAugmentation(), EventAugmentation(crop=len(gaps), geometry=1)):
@@ -455,12 +455,12 @@ def test_batches_of_training_hold_varied_recordings():
         ({"skew": 0.0}, "skew=0.0 must be from 1 to 100"),
     ],
 )
-def test_a_setting_out_of_its_limits_is_named(values, message):
+def test_settings_out_of_range_are_rejected(values, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         EventAugmentation(**values)
 
 
-def test_what_does_not_fit_the_sensor_or_the_samples_is_named():
+def test_invalid_sensors_and_samples_are_rejected():
     for values, message in (({"rotate": 10.0}, "rotate=10.0 needs .* rotate=0$"), ({"scale": 1.2}, "scale=1.2 needs")):
         with pytest.raises(ValueError, match=message):
             EventAugmenter(EventAugmentation(**values), CHANNELS, CLASSES)

@@ -97,7 +97,7 @@ def test_chosen_recordings_are_as_they_stand_among_all(sizes, random):
         ("t", -5.0, r"time goes back at event 1, from .* to -5 ms; tasks with repair=True sort the events"),
     ],
 )
-def test_a_bad_event_is_named_with_its_recording(column, value, message):
+def test_an_invalid_event_is_rejected_with_its_recording(column, value, message):
     recordings = make_recordings([3, 4, 5])
     getattr(recordings.events, column)[4] = value
     with pytest.raises(ValueError, match=f"^some: recording 1: {message}$"):
@@ -111,14 +111,14 @@ def test_a_bad_event_is_named_with_its_recording(column, value, message):
     assert len(recordings.samples(SENSOR, "some", np.array([0, 2]))) == 2
 
 
-def test_an_empty_recording_is_named():
+def test_an_empty_recording_is_rejected():
     with pytest.raises(ValueError, match=r"^some: recording 1 is empty; leave it out, as tasks with repair=True do"):
         make_recordings([2, 0, 3]).samples(SENSOR, "some")
     with pytest.raises(ValueError, match="some: there are no recordings"):
         samples_of([make_recordings([2]).take(np.array([False]))], SENSOR, "some")
 
 
-def test_a_time_that_is_no_number_is_named():
+def test_a_time_that_is_not_a_number_is_rejected():
     recordings = make_recordings([2, 3])
     recordings.events.t[3] = np.nan
     with pytest.raises(ValueError, match=r"^some: dt of sequence 1, event 1 is not finite \(nan\)$"):
@@ -142,7 +142,7 @@ def test_repaired_recordings_have_the_same_events_in_order(sizes, seed):
     assert found.samples(SENSOR, "some").digest() == recordings.samples(SENSOR, "some", kept).digest()
 
 
-def test_events_of_one_time_stay_as_they_are_when_repaired():
+def test_repair_keeps_the_order_of_simultaneous_events():
     order = np.array([0, 1, 2, 3])
     events = Events(order, order, order * 0, np.array([2.0, 1.0, 2.0, 1.0]))
     assert recordings_of([events], np.array([0])).repaired().events.x.tolist() == [1, 3, 0, 2]
@@ -172,7 +172,7 @@ def test_arrays_are_recordings():
     ],
     ids=["fractions", "a y short", "a label short", "an event left over", "offsets fall"],
 )
-def test_arrays_that_are_no_recordings_are_named(changes, message):
+def test_invalid_arrays_of_recordings_are_rejected(changes, message):
     with pytest.raises(ValueError, match=rf"^some\.npz: .*{message}"):
         recordings_in(ARRAYS | changes, "some.npz")
 
@@ -202,7 +202,7 @@ def test_a_bin_file_is_read_as_published_readers_do(entries):
     assert_events(decode_bin(data, "some.bin"), *map(list, plain_bin(data)))
 
 
-def test_the_clock_wraps_where_a_bin_file_says_so():
+def test_overflow_entries_of_bin_files_advance_the_clock():
     x, y, p, t = (
         np.array(q) for q in ([1, 0, 2, 0, 3, 4], [4, 240, 5, 240, 6, 7], [1, 0, 0, 0, 1, 1], [9, 0, 8, 0, 7, 7])
     )
@@ -210,7 +210,7 @@ def test_the_clock_wraps_where_a_bin_file_says_so():
     assert_events(decode_bin(bin_bytes(x, y, p, t), "some.bin"), *wanted)
 
 
-def test_a_bin_file_that_was_cut_is_named():
+def test_a_truncated_bin_file_is_rejected():
     with pytest.raises(ValueError, match=r"^some\.bin: 14 bytes are not a multiple of 5.*get it again$"):
         decode_bin(bytes(14), "some.bin")
 
@@ -247,7 +247,7 @@ def write_bins(path, zipped, bins=BINS):
 
 
 @pytest.mark.parametrize("zipped", [False, True], ids=["folder", "archive"])
-def test_bins_come_in_the_order_of_their_names(zipped, tmp_path, monkeypatch):
+def test_bin_files_are_sorted_by_name(zipped, tmp_path, monkeypatch):
     monkeypatch.setattr(nmnist_bin, "AT_A_TIME", 2)
     bins = find_bins(write_bins(tmp_path / "Train", zipped))
     assert bins.labels.tolist() == [5, 0, 4, 5, 1]
@@ -278,14 +278,14 @@ def test_folder_and_archive_are_the_same(tmp_path):
     ],
     ids=["empty", "outside", "back"],
 )
-def test_a_bad_bin_file_is_named(events, message, zipped, tmp_path):
+def test_an_invalid_bin_file_is_rejected(events, message, zipped, tmp_path):
     columns = [np.array(q, int) for q in events]
     path = write_bins(tmp_path / "Train", zipped, BINS | {"4/00009.bin": columns})
     with pytest.raises(ValueError, match=f"^train: {path}/(Train/)?{message}"):
         samples_of(find_bins(path).parts(np.arange(6)), SENSOR, "train")
 
 
-def test_damaged_archives_are_named(tmp_path):
+def test_damaged_archives_are_rejected(tmp_path):
     path = write_bins(tmp_path / "Train", zipped=True)
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
@@ -305,7 +305,7 @@ def test_damaged_archives_are_named(tmp_path):
 
 @settings(max_examples=40)
 @given(st.integers(0, 50), st.integers(1, 20), st.integers(0, 5))
-def test_an_aedat_file_is_read_whatever_its_packets(count, at_a_time, overflow):
+def test_an_aedat_file_is_read_with_any_packets(count, at_a_time, overflow):
     x, y, p, t = some_events(count, 2**15, end=1000)
     t = t + (overflow << 31)
     assert_events(decode_aedat3(aedat_bytes(x, y, p, t, at_a_time), "some.aedat"), x, y, p, t)
@@ -322,7 +322,7 @@ def test_other_packets_and_events_that_are_not_valid_are_passed_over():
     assert len(decode_aedat3(AEDAT_HEADER + packet(words, t), "some.aedat").t) == 6
 
 
-def test_a_truncated_aedat_file_is_named_wherever_it_was_cut(tmp_path):
+def test_a_truncated_aedat_file_is_rejected(tmp_path):
     whole = aedat_bytes(*some_events(5, 128), at_a_time=3)
     first, second = len(AEDAT_HEADER), len(AEDAT_HEADER) + 28 + 3 * 8
     path = tmp_path / "some.aedat"
@@ -344,7 +344,7 @@ def test_a_truncated_aedat_file_is_named_wherever_it_was_cut(tmp_path):
 @pytest.mark.parametrize(
     "bad", [{"kind": -32767}, {"size": 12}, {"size": 0, "kind": 3}], ids=["compressed", "size", "no size"]
 )
-def test_a_packet_that_cannot_be_read_is_named(bad):
+def test_a_packet_that_cannot_be_read_is_rejected(bad):
     good = packet(np.array([1]), np.array([1]))
     data = AEDAT_HEADER + good + packet(np.array([1]), np.array([1]), **bad)
     at = len(AEDAT_HEADER) + len(good)
@@ -391,7 +391,7 @@ def test_half_precision_is_widened_before_it_is_scaled(tmp_path):
 
 
 @needs_h5py
-def test_a_compressed_file_is_read_as_it_is(tmp_path):
+def test_a_compressed_file_is_read_directly(tmp_path):
     write_spikes(tmp_path / "some.h5", **SPIKES)
     path = tmp_path / "some.h5.gz"
     path.write_bytes(gzip.compress((tmp_path / "some.h5").read_bytes()))
@@ -416,7 +416,7 @@ def test_a_compressed_file_is_read_as_it_is(tmp_path):
     ],
     ids=["no times", "no units", "no labels", "labels short", "units short"],
 )
-def test_a_file_of_spikes_that_is_not_right_is_named(changes, message, tmp_path):
+def test_an_invalid_file_of_spikes_is_rejected(changes, message, tmp_path):
     path = tmp_path / "some.h5"
     write_spikes(path, **(SPIKES | changes))
     with pytest.raises(ValueError, match=f"^{path}: {message}"), open_spikes(path) as spikes:
@@ -424,7 +424,7 @@ def test_a_file_of_spikes_that_is_not_right_is_named(changes, message, tmp_path)
 
 
 @needs_h5py
-def test_a_file_without_speakers_is_named(tmp_path):
+def test_a_file_without_speakers_is_rejected(tmp_path):
     path = tmp_path / "some.h5"
     write_spikes(path, **SPIKES)
     with pytest.raises(ValueError, match=f"^{path}: has no array extra/speaker"), open_spikes(path) as spikes:
@@ -433,7 +433,7 @@ def test_a_file_without_speakers_is_named(tmp_path):
 
 @needs_h5py
 @pytest.mark.parametrize("content", [b"", b"no HDF5 at all", None], ids=["empty", "text", "cut"])
-def test_what_is_no_hdf5_file_is_named(content, tmp_path):
+def test_other_files_are_rejected_as_hdf5(content, tmp_path):
     path = tmp_path / "some.h5"
     write_spikes(path, **SPIKES)
     path.write_bytes(path.read_bytes()[:-500] if content is None else content)
@@ -442,7 +442,7 @@ def test_what_is_no_hdf5_file_is_named(content, tmp_path):
 
 
 @needs_h5py
-def test_numbers_of_another_kind_are_named(tmp_path):
+def test_arrays_of_the_invalid_type_are_rejected(tmp_path):
     import h5py
 
     path = tmp_path / "some.h5"
@@ -459,7 +459,7 @@ def test_numbers_of_another_kind_are_named(tmp_path):
         list(spikes.parts())
 
 
-def test_without_h5py_the_extra_is_named(monkeypatch, tmp_path):
+def test_without_h5py_the_error_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with (
         pytest.raises(ModuleNotFoundError, match=r"needs h5py, which is missing; pip install 's7-ssm\[events\]'$"),
@@ -481,7 +481,7 @@ def test_spikes_of_the_official_converter_fit_the_sensor():
 
 @settings(max_examples=30)
 @given(st.permutations(["x", "y", "t", "p"]), st.sampled_from([np.int8, np.int64, bool]))
-def test_structured_arrays_are_read_whatever_the_order_of_their_fields(order, polarity):
+def test_structured_arrays_are_read_with_fields_in_any_order(order, polarity):
     x, y, p, t = some_events(10, 34)
     kinds = {"x": np.int16, "y": np.uint8, "t": np.int64, "p": polarity}
     array = np.zeros(10, [(name, kinds[name]) for name in order])
@@ -507,7 +507,7 @@ def test_a_row_of_channels_has_neither_y_nor_polarity():
         ([("x", float), ("t", int)], "the field x .* holds float64, expected"),
     ],
 )
-def test_structured_arrays_that_are_not_right_are_named(fields, message):
+def test_invalid_structured_arrays_are_rejected(fields, message):
     with pytest.raises(ValueError, match=message):
         from_structured(np.zeros(3, fields))
 

@@ -30,7 +30,7 @@ def test_a_format_reads_events(tmp_path):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_an_unknown_format_is_named(tmp_path):
+def test_an_unknown_format_is_rejected(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("hello")
     with pytest.raises(ValueError, match=r"a\.txt: not an event file of a known format \(.*aedat3"):

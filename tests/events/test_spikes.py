@@ -53,7 +53,7 @@ def test_notes_rise_from_low_to_high_in_steps_that_sound_equal():
     np.testing.assert_allclose(steps, steps[0], rtol=1e-9)
 
 
-def test_the_loudest_channel_fires_as_often_as_it_may_and_none_more_often():
+def test_the_loudest_channel_fires_at_the_peak_rate():
     spikes = ENCODER(tone(ENCODER.notes[30], ms=1000), RATE)
     counts = np.bincount(spikes.x, minlength=64)
     assert counts.max() <= 101
@@ -95,7 +95,7 @@ def test_a_faint_sound_makes_fewer_spikes_and_silence_none():
 
 
 @pytest.mark.parametrize(("release", "hushed"), [(0.05, True), (1.0, False)])
-def test_a_loud_sound_hushes_what_follows_until_it_is_forgotten(release, hushed):
+def test_a_loud_sound_suppresses_later_spikes_until_the_peak_decays(release, hushed):
     encoder = replace(ENCODER, release=release)
     loud, faint = tone(500, 200, 0.5), tone(500, 1800, 0.005)
     after, alone = (encoder(np.concatenate([q, faint]), RATE).t for q in (loud, 0 * loud))
@@ -128,7 +128,7 @@ def test_a_sound_later_by_part_of_a_hop_spikes_later_by_a_hop_at_most():
 
 @settings(max_examples=15)
 @given(st.integers(1, 299), st.integers(0, 50))
-def test_what_comes_later_changes_no_spike_before(ms, seed):
+def test_the_spike_encoder_is_causal(ms, seed):
     audio = babble()
     other = audio.copy()
     other[ms * MS :] = babble(seed=seed + 1)[ms * MS :] * 3
@@ -139,7 +139,7 @@ def test_what_comes_later_changes_no_spike_before(ms, seed):
     np.testing.assert_allclose(before[1], after[1], atol=1e-4)
 
 
-def test_whole_numbers_are_parts_of_their_full_scale():
+def test_integer_audio_is_relative_to_full_scale():
     audio = babble()
     whole = np.round(audio * 32768).astype(np.int16)
     one, other = ENCODER(whole, RATE), ENCODER(whole / 32768, RATE)
@@ -154,7 +154,7 @@ def test_more_channels_hear_the_same_with_more_spikes():
     assert len(many.t) == pytest.approx(4 * len(few.t), rel=0.05)
 
 
-def test_channels_that_hear_the_same_do_not_fire_together():
+def test_equal_channels_do_not_fire_in_synchrony():
     clicks = np.zeros(400 * MS)
     clicks[:: 100 * MS] = 0.5
     spikes = ENCODER(clicks, RATE)
@@ -175,7 +175,7 @@ def test_channels_that_hear_the_same_do_not_fire_together():
         ({"hop": 30.0}, "hop=30.0 must not be longer than window=20.0"),
     ],
 )
-def test_settings_that_cannot_be_are_named(given, message):
+def test_invalid_settings_are_rejected(given, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         SpikeEncoder(**given)
 
@@ -196,7 +196,7 @@ def test_settings_survive_a_table():
         (np.zeros((100, 2)), RATE, r"audio has shape \(100, 2\), expected one channel of sound"),
     ],
 )
-def test_sound_that_cannot_be_heard_is_named(audio, rate, message):
+def test_invalid_audio_is_rejected(audio, rate, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         SpikeEncoder()(audio, rate)
 
@@ -206,6 +206,6 @@ def test_sound_shorter_than_a_hop_makes_no_spike(samples):
     assert len(ENCODER(np.ones(samples), RATE).t) == 0
 
 
-def test_channels_too_narrow_to_hear_anything_are_refused():
+def test_channels_too_narrow_to_hear_anything_are_rejected():
     with pytest.raises(ValueError, match=r"^width=5\.0 mels is too narrow for the frequency resolution"):
         SpikeEncoder(width=5.0)(babble(), RATE)

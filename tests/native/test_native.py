@@ -251,7 +251,7 @@ with s7.backend("native"):
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
-def test_second_derivatives_are_refused_with_what_would_work(batch):
+def test_second_derivatives_are_rejected_with_an_alternative(batch):
     layer, u = batch
     with s7.backend("native"), pytest.raises(NotImplementedError, match=r"no second derivatives.*s7.backend\('xla'\)"):
         jax.grad(lambda u: jnp.sum(jax.grad(lambda u: loss(layer, u))(u) ** 2))(u[0])
@@ -302,7 +302,7 @@ print(native.instruction_set())
     np.testing.assert_allclose(np.load(tmp_path / "gradient.npy"), expected, atol=1e-4)
 
 
-def test_a_missing_library_is_named_and_xla_takes_over(tmp_path, monkeypatch):
+def test_a_missing_library_is_reported_and_xla_is_used(tmp_path, monkeypatch):
     (tmp_path / "not-built.txt").write_text("no C++ compiler was found\n")
     monkeypatch.setattr(native, "_FOLDER", tmp_path)
     native._load.cache_clear()
@@ -338,13 +338,13 @@ def call_with(name, shapes, dtypes=None, **sizes):
         ("_bilinear", [(9, 2), (8, 4), (3, 2, 4)], r"s7 bilinear: u has shape \(8, 4\), expected \(9, 4\)"),
     ],
 )
-def test_sizes_that_do_not_match_are_refused(name, shapes, message):
+def test_mismatched_sizes_are_rejected(name, shapes, message):
     options = kernels.ScanOptions(False) if name == "_scan" else kernels.NoOptions()
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         call_with(name, shapes, options=options)
 
 
-def test_types_that_do_not_match_are_refused():
+def test_mismatched_types_are_rejected():
     with pytest.raises(jax.errors.JaxRuntimeError, match="s7 quadratic: W is of another type than the first array"):
         call_with("_quadratic", [(9, 4), (3, 4, 4)], [np.float32, np.float64])
     with pytest.raises(jax.errors.JaxRuntimeError, match="s7 quadratic: numbers of a type that has no kernel"):

@@ -30,7 +30,7 @@ def test_number(value, expected):
     assert text.number(value) == expected
 
 
-def test_number_has_as_many_digits_as_asked_for():
+def test_number_has_the_requested_digits():
     assert [text.number(q, 3) for q in (0.012345, 1.2345, 12.345, 123.45, 1234.5)] == [
         "0.0123",
         "1.23",

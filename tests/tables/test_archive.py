@@ -16,7 +16,7 @@ def record(seed: int) -> RunRecord:
     return RunRecord({"task": "walker2d"}, (Epoch(1, {"mse": 1.0}, {"mse": 2.0}),), result)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_an_archive_round_trips(tmp_path):
     path = tmp_path / "runs.jsonl.xz"
     assert archive.read(path) == {}
     archive.write(path, {"b": record(1), "a": record(0)})
@@ -28,7 +28,7 @@ def test_what_is_written_is_read(tmp_path):
     assert list(archive.read(path)) == ["a", "b", "c"]
 
 
-def test_unfinished_runs_are_refused(tmp_path):
+def test_unfinished_runs_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"^a: the run is not finished$"):
         archive.write(tmp_path / "runs.jsonl.xz", {"a": RunRecord({})})
 
@@ -42,7 +42,7 @@ def test_damage_is_reported(tmp_path, damage):
         archive.read(path)
 
 
-def test_the_stored_results_are_small_and_whole():
+def test_the_stored_archive_is_small_and_complete():
     assert STORED.stat().st_size < 300_000
     stored = archive.read(STORED)
     assert len(stored) > 250

@@ -113,12 +113,12 @@ def test_the_claims_are_the_papers():
 
 
 @pytest.mark.parametrize("line", LRA.lines, ids=lambda line: line.name)
-def test_printed_averages_are_those_of_what_is_printed(line):
+def test_published_averages_match_the_published_values(line):
     """A digit that was mistyped shows here."""
     assert statistics.mean(map(value, line.printed)) == pytest.approx(value(line.average), abs=0.0051)
 
 
-def test_numbers_that_mean_something_else_are_also_told_as_counted_here():
+def test_published_values_in_another_metric_are_converted():
     counted = {(table.name, line.name): line for table in TABLES for line in table.lines if line.counted}
     assert set(counted) == {("walker2d", "S7"), ("fitzhugh-nagumo", "S7"), ("fitzhugh-nagumo", "S5")}
     for (table, _), line in counted.items():
@@ -148,7 +148,7 @@ def test_presets_hold_the_printed_hyperparameters():
     assert row[-1] == "1.54e-2 (10 ×)"
 
 
-def test_a_preset_that_differs_is_told():
+def test_another_preset_has_a_footnote():
     held = preset("shd", "paper")
     other = {"model": held["model"] | {"width": 49}, "train": held["train"] | {"ssm_learning_rate": 1e-3}}
     assert hyperparameters.differences(hyperparameters.PRINTED["shd"], other) == {"H": 49, "SSM LR": 1e-3}
@@ -196,7 +196,7 @@ def test_other_settings_data_or_sizes_are_never_averaged(tmp_path):
     assert sorted(group.first.result.seed for group in found) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_tasks_own_data_go_before_the_number_of_runs(tmp_path):
+def test_runs_on_the_original_data_are_preferred_over_more_runs(tmp_path):
     for seed in range(3):
         save(tmp_path / f"less-{seed}.json", seed=seed, test={"mse": 0.1}, set=["data.copies=1"])
     alone = sheet(tmp_path, "walker2d")
@@ -208,7 +208,7 @@ def test_the_tasks_own_data_go_before_the_number_of_runs(tmp_path):
     assert not own.notes[0].startswith("[")
 
 
-def test_more_runs_go_before_fewer_and_then_ours(tmp_path):
+def test_groups_with_more_runs_are_preferred_then_the_preset_ours(tmp_path):
     save(tmp_path / "a.json", test={"mse": 0.4}, preset="paper")
     save(tmp_path / "b.json", test={"mse": 0.5})
     assert strict(tmp_path) == "0.5 (1 run, 176k)"
@@ -266,13 +266,13 @@ def test_ablations_have_rows_of_their_own(tmp_path):
     assert cells(sheet(tmp_path, "lra"), "listops", "S7")[2] == "63 (1 run)"
 
 
-def test_the_model_that_was_run_beside_its_ablations_stands_in(tmp_path):
+def test_the_base_model_of_an_ablation_can_represent_the_model(tmp_path):
     save(tmp_path / "a.json", variant="as set", set=["train.epochs=3"])
     save(tmp_path / "b.json", variant="no gate", test={"mse": 0.1}, set=["model.gate=false"])
     assert strict(tmp_path) == "0.5 (1 run, 176k) [1]"
 
 
-def test_runs_of_as_many_minutes_have_other_numbers_of_steps(tmp_path):
+def test_runs_with_the_same_time_limit_differ_in_steps(tmp_path):
     for seed, steps in enumerate((900, 1000, 1100)):
         save(tmp_path / f"{seed}.json", seed=seed, set=[f"train.steps={steps}"])
     filled = sheet(tmp_path, "walker2d")
@@ -307,7 +307,7 @@ def test_cells_without_results(tmp_path):
     ],
     ids=["not tested", "another metric", "no task", "tested on what was learnt"],
 )
-def test_what_is_no_result_of_the_table_is_left_out(tmp_path, changes):
+def test_other_results_are_ignored(tmp_path, changes):
     save(tmp_path / "result.json", **changes)
     assert strict(tmp_path) == "not run"
 
@@ -320,7 +320,7 @@ def test_other_json_files_are_passed_over(tmp_path):
 
 
 @given(st.lists(st.floats(1e-2, 900), min_size=2, max_size=5))
-def test_what_is_written_is_the_mean_to_its_digits(values):
+def test_cells_show_the_mean_with_its_digits(values):
     written, _, deviation = mean_std(values).partition(" ± ")
     spare = float(deviation) / 20 if deviation not in ("", "0") else statistics.mean(values) * 6e-4
     assert float(written) == pytest.approx(statistics.mean(values), abs=spare * 1.1)
@@ -408,7 +408,7 @@ def test_errors(words, said, tmp_path, capsys, cache, monkeypatch):
     assert capsys.readouterr() == ("", said)
 
 
-def test_a_broken_result_is_named(tmp_path, capsys, cache):
+def test_a_broken_result_is_rejected(tmp_path, capsys, cache):
     broken = tmp_path / "run" / "result.json"
     broken.parent.mkdir()
     broken.write_text('{"task": ')
@@ -419,7 +419,7 @@ def test_a_broken_result_is_named(tmp_path, capsys, cache):
     assert err.count("\n") == 1
 
 
-def test_help_comes_without_jax():
+def test_help_does_not_import_jax():
     program = "import sys; from s7.cli.main import main\ntry: main(['tables', '--help'])\nexcept SystemExit: pass\n"
     check = "sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True)
@@ -427,7 +427,7 @@ def test_help_comes_without_jax():
     assert "--markdown" in done.stdout
 
 
-def test_kept_results_are_read():
+def test_stored_results_are_read():
     """Those of docs/results are results, and one of each table that they are in."""
     found = read([Path(__file__).parents[2] / "docs" / "results"])
     assert all(isinstance(result, TestedRun) for result in found)

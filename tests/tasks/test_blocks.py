@@ -11,11 +11,11 @@ from tests.listening import silent
 
 
 @pytest.mark.parametrize("processes", [None, 2])
-def test_blocks_come_in_their_order(processes):
+def test_blocks_are_in_order(processes):
     assert make_blocks(math.factorial, 7, silent, processes) == [math.factorial(n) for n in range(7)]
 
 
-def test_few_blocks_are_made_here_and_many_by_others(monkeypatch):
+def test_few_blocks_are_made_in_this_process_and_many_in_others(monkeypatch):
     # What is defined here cannot be sent to another process.
     assert make_blocks(lambda block: os.getpid(), blocks.FEW - 1, silent) == [os.getpid()] * (blocks.FEW - 1)
     started = []
@@ -26,7 +26,7 @@ def test_few_blocks_are_made_here_and_many_by_others(monkeypatch):
     assert started == [2]
 
 
-def test_how_far_it_is_is_said_now_and_then(monkeypatch):
+def test_progress_is_reported_at_intervals(monkeypatch):
     heard = []
     monkeypatch.setattr(blocks, "EVERY", -1.0)
     make_blocks(math.factorial, 4, heard.append)
@@ -40,6 +40,6 @@ def test_an_error_in_a_block_is_the_callers():
             make_blocks(math.log, 3, silent, processes)
 
 
-def test_a_process_that_dies_is_named():
+def test_a_killed_process_is_reported():
     with pytest.raises(ChildProcessError, match="a process that generates data died"):
         make_blocks(os._exit, 2, silent, processes=2)

@@ -73,7 +73,7 @@ def load(place, protocol="strict", heard=None, **settings):
     arrays(np.float32, array_shapes(min_dims=3, max_dims=3), elements=st.floats(-(2.0**99), 2.0**99, width=32)),
     st.integers(0, 2),
 )
-def test_both_formats_hold_what_was_written(values, label):
+def test_both_formats_round_trip(values, label):
     labels = np.full(len(values), label)
     for kind, read in READERS.items():
         series = read(WRITERS[kind](values, labels).splitlines(True), "file")
@@ -127,14 +127,14 @@ GOOD = [*HEAD, b"1,2,3:4,5,6:a", b"7,8,9:10,11,12:b"]
         (HEAD, "has no series after @data; is it whole?"),
     ],
 )
-def test_a_line_that_is_not_right_is_named(lines, message):
+def test_an_invalid_line_is_rejected(lines, message):
     assert read_ts(GOOD, "file").labels.tolist() == [0, 1]
     with pytest.raises(ValueError, match=f"^file: {re.escape(message)}"):
         read_ts(lines, "file")
 
 
 @pytest.mark.parametrize("line", [b"1,2,a", b"'1,2", b"'1,2'a", b"'1,2' ,a"])
-def test_an_arff_line_without_its_quotes_is_named(line):
+def test_an_arff_line_without_its_quotes_is_rejected(line):
     lines = [b"@attribute target {a,b}", b"@data", b"'1,2',a", line]
     with pytest.raises(ValueError, match=r"^file: line 4: is not a series between quotes, a comma and a class$"):
         read_arff(lines, "file")
@@ -223,7 +223,7 @@ def test_archive_and_files_of_both_kinds_give_the_same(place, tmp_path):
     assert len(digests) == 1
 
 
-def test_what_was_read_is_kept_until_the_file_changes(place):
+def test_parsed_data_are_cached_until_the_file_changes(place):
     heard: list[str] = []
     path = write(place, worms(20), worms(19, seed=1))
     first = load(place, "paper", heard)
@@ -234,7 +234,7 @@ def test_what_was_read_is_kept_until_the_file_changes(place):
     assert len(heard) == 2
 
 
-def test_files_that_do_not_fit_together_are_named(place):
+def test_inconsistent_files_are_rejected(place):
     values, labels = worms(20)
     path = write(place, (values, labels), (values[:, :5], labels))
     with pytest.raises(ValueError, match=f"^{path}: the test recordings are 5×6 of wild, .*training are 7×6"):
@@ -257,7 +257,7 @@ def test_a_bad_number_is_named_with_its_file_and_line(place, archived):
         load(place)
 
 
-def test_a_damaged_archive_is_named(place):
+def test_a_damaged_archive_is_rejected(place):
     path = write(place, worms(20), worms(19, seed=1), archived=True)
     whole = path.read_bytes()
     digit = whole.index(b"0.", 5000)
@@ -271,7 +271,7 @@ def test_a_damaged_archive_is_named(place):
         load(place)
 
 
-def test_settings_and_a_missing_archive_are_named(place):
+def test_invalid_settings_and_a_missing_archive_are_reported(place):
     with pytest.raises(ValueError, match="split=5 must be 0 to 4"):
         EigenWorms(split=5)
     with pytest.raises(FileNotFoundError, match=f"^{FILES[0]} is not in {place} or .*UEA"):

@@ -36,7 +36,7 @@ def lengths(problem):
 
 
 @pytest.mark.parametrize("kind", TASKS)
-def test_data_that_are_not_here_are_named_with_how_to_get_them(kind, folder):
+def test_missing_data_are_reported_with_instructions(kind, folder):
     missing = kind().missing(folder)
     assert missing.startswith(f"{kind.name.replace('-', '_')}/")
     assert f" is not in {folder.given} or " in missing
@@ -79,7 +79,7 @@ def write_small(place, **changes):
     return path
 
 
-def test_a_tenth_of_the_training_digits_is_kept_for_validation(folder, tmp_path):
+def test_a_tenth_of_the_training_digits_is_for_validation(folder, tmp_path):
     write_nmnist(tmp_path)
     heard = []
     problem = NMnist(augment=EventAugmentation(crop=5)).load(folder, "strict", heard.append)
@@ -160,7 +160,7 @@ def test_digits_without_a_test_set_are_missing(folder, tmp_path):
         ({"offsets": np.arange(35)}, "offsets must rise from 0 to the number of events"),
     ],
 )
-def test_arrays_of_digits_that_are_not_right_are_named(changes, message, folder, tmp_path):
+def test_invalid_arrays_of_digits_are_rejected(changes, message, folder, tmp_path):
     path = write_small(tmp_path, **changes)
     with pytest.raises(ValueError, match=f"^{path}: {message}" if message else "^train: label of .* outside of 0 to 9"):
         NMnist().load(folder, "strict", silent)
@@ -205,7 +205,7 @@ def people(samples):
     return set((samples.inputs // 2 % 128).tolist())
 
 
-def test_gestures_are_cut_out_at_their_times_and_people_kept_apart(folder, tmp_path):
+def test_gestures_are_cut_at_their_times_and_split_by_person(folder, tmp_path):
     write_trials(tmp_path)
     assert DvsGesture().missing(folder) is None
     problem = DvsGesture().load(folder, "strict", silent)
@@ -231,7 +231,7 @@ def test_the_papers_protocol_learns_from_all_people_and_chooses_on_the_test(fold
     assert people(problem.test) == {9}
 
 
-def test_a_list_that_names_a_missing_trial_is_named(folder, tmp_path):
+def test_a_list_with_a_missing_trial_is_rejected(folder, tmp_path):
     root = write_trials(tmp_path)
     (root / "user02_lab.aedat").unlink()
     message = (
@@ -262,7 +262,7 @@ def test_a_list_that_names_a_missing_trial_is_named(folder, tmp_path):
         ("2,2000,2000", "line 3 ends at 2000, not after its start at 2000"),
     ],
 )
-def test_a_table_of_gestures_that_is_not_right_is_named(line, message, tmp_path):
+def test_an_invalid_table_of_gestures_is_rejected(line, message, tmp_path):
     path = tmp_path / "user01_led_labels.csv"
     path.write_text(f"{dvs_gesture.HEADING}\n1,1000,3000\n{line}\n")
     with pytest.raises(ValueError, match=f"^{path}: {message}"):
@@ -289,14 +289,14 @@ def test_a_table_may_have_no_heading(tmp_path):
     ],
     ids=["empty", "back"],
 )
-def test_a_bad_gesture_is_named(times, message, folder, tmp_path):
+def test_an_invalid_gesture_is_rejected(times, message, folder, tmp_path):
     root = write_trials(tmp_path, times)
     with pytest.raises(ValueError, match=rf"^train: {root}/user01_led\.aedat, {message}"):
         DvsGesture().load(folder, "strict", silent)
     assert sum(lengths(DvsGesture(repair=True).load(folder, "strict", silent))) in (22, 33)
 
 
-def test_an_event_outside_of_the_camera_is_named(folder, tmp_path):
+def test_an_event_outside_of_the_camera_is_rejected(folder, tmp_path):
     root = write_trials(tmp_path)
     columns = (np.array(q) for q in ([1, 200, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0], [1500, 1600, 4500, 6500]))
     (root / "user01_lab.aedat").write_bytes(aedat_bytes(*columns))
@@ -305,14 +305,14 @@ def test_an_event_outside_of_the_camera_is_named(folder, tmp_path):
         DvsGesture().load(folder, "strict", silent)
 
 
-def test_a_truncated_trial_is_named(folder, tmp_path):
+def test_a_truncated_trial_is_rejected(folder, tmp_path):
     path = write_trials(tmp_path) / "user01_led.aedat"
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ValueError, match=rf"^{path}: cut off at byte \d+, inside of packet 3; get it again$"):
         DvsGesture().load(folder, "strict", silent)
 
 
-def test_too_few_people_are_named(folder, tmp_path):
+def test_too_few_people_are_rejected(folder, tmp_path):
     path = write_trials(tmp_path) / "trials_to_train.txt"
     path.write_text("user01_led.aedat\nuser01_lab.aedat\nuser02_led.aedat\n")
     with pytest.raises(ValueError, match=f"^{path}: names trials of 2 people, at least 4 are needed"):
@@ -351,7 +351,7 @@ def write_words(place, task, split, count, first=0, **changes):
 
 
 @needs_h5py
-def test_the_last_two_speakers_are_kept_for_validation(folder, tmp_path):
+def test_the_last_two_speakers_are_for_validation(folder, tmp_path):
     write_words(tmp_path, "shd", "train", 20)
     write_words(tmp_path, "shd", "test", 5, first=20)
     assert Shd().missing(folder) is None
@@ -379,7 +379,7 @@ def test_the_papers_protocol_of_shd_chooses_on_the_test_set(folder, tmp_path):
 
 
 @needs_h5py
-def test_too_few_speakers_are_named(folder, tmp_path):
+def test_too_few_speakers_are_rejected(folder, tmp_path):
     path = write_words(tmp_path, "shd", "train", 4, speakers=[1, 1, 2, 2])
     write_words(tmp_path, "shd", "test", 5)
     with pytest.raises(ValueError, match=f"^{path}: extra/speaker names 2 speakers, at least 3 are needed$"):
@@ -413,7 +413,7 @@ def test_ssc_has_a_validation_file_of_its_own(folder, tmp_path):
     ],
     ids=["outside", "back", "empty", "label"],
 )
-def test_spoken_words_that_are_not_right_are_named(changes, message, folder, tmp_path):
+def test_invalid_files_of_spoken_words_are_rejected(changes, message, folder, tmp_path):
     write_words(tmp_path, "shd", "train", 10)
     two = {"times": [[0.5, 0.75], [1, 1]], "units": [[1, 2], [3, 4]], "labels": [0, 1], "speakers": [0, 1]}
     path = write_words(tmp_path, "shd", "test", 2, **(two | changes))

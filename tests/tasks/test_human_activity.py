@@ -55,7 +55,7 @@ ONE_PERSON = {"A01": 100, "A02": 70, "A03": 64}
 FIVE_PERSONS = {f"{person}0{n}": 40 + 9 * n for person in "ABCDE" for n in (1, 2)}
 
 
-def test_a_step_is_a_tag_where_it_is_what_is_done_and_the_time_since_the_last(place):
+def test_a_step_has_a_tag_a_position_an_activity_and_a_gap(place):
     lines = rows(ONE_PERSON)
     lines[1] = f"A01,{TAG[3]},{START + 1_351_457},-,4.25,1.5,0.5,standing up from sitting"
     write(place, lines)
@@ -119,7 +119,7 @@ def test_strict_keeps_persons_apart_and_counts_each_of_their_steps_once(place):
     assert problem.train.even
 
 
-def test_each_person_can_be_the_one_tested(place):
+def test_each_person_can_be_the_test_set(place):
     write(place, rows(FIVE_PERSONS))
     heard: list[str] = []
     for split in range(5):
@@ -134,7 +134,7 @@ def test_each_person_can_be_the_one_tested(place):
         HumanActivity(split=-1)
 
 
-def test_one_persons_recordings_are_kept_apart_and_it_is_said(place):
+def test_recordings_of_one_person_are_split_with_a_message(place):
     lines = rows(ONE_PERSON)
     write(place, lines)
     heard: list[str] = []
@@ -153,7 +153,7 @@ def test_one_persons_recordings_are_kept_apart_and_it_is_said(place):
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(32, 200), min_size=1, max_size=4))
-def test_every_step_is_counted_exactly_once_whatever_the_lengths(lengths):
+def test_every_step_counts_exactly_once(lengths):
     begins = np.cumsum([0, *lengths])
     recordings = [
         Recording("A01", np.full((size, 7), 0, np.float32), np.arange(begin, begin + size), np.zeros(size))
@@ -164,7 +164,7 @@ def test_every_step_is_counted_exactly_once_whatever_the_lengths(lengths):
     assert len(samples) == sum(-(-size // 32) for size in lengths)
 
 
-def test_a_timestamp_that_goes_back_is_clipped_and_named_or_refused(place):
+def test_a_decreasing_timestamp_is_clipped_or_rejected(place):
     lines = rows(ONE_PERSON)
     for n in (9, 120):
         name, tag, time, *rest = lines[n].split(",")
@@ -181,7 +181,7 @@ def test_a_timestamp_that_goes_back_is_clipped_and_named_or_refused(place):
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_the_table_is_read_from_whatever_holds_it(place, name, ends, tmp_path):
+def test_the_table_is_read_from_text_and_zip_files(place, name, ends, tmp_path):
     lines = rows(ONE_PERSON)
     write(place, lines, name, ends)
     write(tmp_path / "other", lines)
@@ -214,7 +214,7 @@ def changed(column, value):
         (changed(7, "flying"), "no activity 'flying'; did you mean 'lying'?"),
     ],
 )
-def test_a_line_that_is_not_right_is_named(place, change, message):
+def test_an_invalid_line_is_rejected(place, change, message):
     lines = rows(ONE_PERSON)
     lines[57] = change(lines[57])
     path = write(place, lines)
@@ -222,7 +222,7 @@ def test_a_line_that_is_not_right_is_named(place, change, message):
         load(place)
 
 
-def test_a_byte_that_is_not_utf_8_is_named(place):
+def test_a_byte_that_is_not_utf_8_is_rejected(place):
     path = write(place, rows(ONE_PERSON))
     path.write_bytes(path.read_bytes().replace(b"A03", b"A\xff3", 1))
     with pytest.raises(ValueError, match=f"^{path}: line 171: byte 0xff is not UTF-8$"):
@@ -230,14 +230,14 @@ def test_a_byte_that_is_not_utf_8_is_named(place):
 
 
 @pytest.mark.parametrize("name", FILES[1:])
-def test_a_damaged_file_is_named(place, name):
+def test_a_damaged_file_is_rejected(place, name):
     path = write(place, rows(ONE_PERSON), name)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ValueError, match=r"data/har/.*: truncated or damaged \.(xz|zip) file .*download it again$"):
         load(place)
 
 
-def test_a_zip_file_of_something_else_is_named(place):
+def test_a_zip_file_of_something_else_is_rejected(place):
     path = write(place, [], FILES[1])
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("README", b"")
@@ -245,7 +245,7 @@ def test_a_zip_file_of_something_else_is_named(place):
         load(place)
 
 
-def test_too_little_to_split_is_named(place):
+def test_too_little_to_split_is_rejected(place):
     path = write(place, rows({"A01": 100, "B01": 100}))
     with pytest.raises(ValueError, match=f"^{path}: has 2 recordings, at least 3 are needed"):
         load(place)
@@ -258,7 +258,7 @@ def test_too_little_to_split_is_named(place):
             load(place, "paper")
 
 
-def test_a_missing_table_is_named_with_how_to_get_it(place):
+def test_a_missing_table_is_reported_with_instructions(place):
     folder = DataFolder(place)
     with pytest.raises(FileNotFoundError, match=rf"^har/{TABLE} is not in {place} or .*UCI repository"):
         load(place)

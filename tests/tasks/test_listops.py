@@ -48,7 +48,7 @@ def small_blocks(monkeypatch):
         ("( ( ( [SM 9 ) ( ( ( [MED 7 ) 2 ) ] ) ) ] )", 3),
     ],
 )
-def test_an_expression_comes_to_its_value(text, value):
+def test_expressions_have_their_values(text, value):
     assert evaluate(tokenize(text)) == value
 
 
@@ -70,12 +70,12 @@ def test_depth_is_no_limit():
         ("[MAX 1 [MED ] ]", r"token 3 \('\]'\) closes an operator without arguments"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_place(text, message):
+def test_invalid_expressions_are_rejected_with_the_position(text, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         evaluate(tokenize(text))
 
 
-def test_a_number_that_is_no_token_is_named():
+def test_an_invalid_token_is_rejected():
     with pytest.raises(ValueError, match=r"^token 1 \(15\) is not one of 0 to 14"):
         evaluate(np.array([10, 15, 14]))
 
@@ -93,7 +93,7 @@ def test_a_number_that_is_no_token_is_named():
         (b"[MIN \xf0 ]", r"token 1 \('�'\)"),
     ],
 )
-def test_an_unknown_token_is_named_with_its_place(text, message):
+def test_an_unknown_token_is_rejected_with_its_position(text, message):
     with pytest.raises(ValueError, match=f"^{message} is not one of 0 1 "):
         tokenize(text)
 
@@ -175,7 +175,7 @@ def test_expressions_are_to_the_recipe(block):
     assert np.ptp(operators) / operators.mean() < 0.05
 
 
-def test_what_was_made_comes_to_its_label(block):
+def test_generated_expressions_have_their_labels(block):
     some = expressions(block)[::25]
     assert [evaluate(tokens) for tokens in some] == block.labels[::25].tolist()
 
@@ -249,7 +249,7 @@ def test_a_larger_set_begins_with_the_smaller(place):
 
 
 @pytest.mark.parametrize("setting", ["train", "valid", "test"])
-def test_an_empty_split_is_refused(setting):
+def test_an_empty_split_is_rejected(setting):
     with pytest.raises(ValueError, match=f"{setting}=0 must be at least 1"):
         ListOps(**{setting: 0})
     with pytest.raises(ValueError, match="seed=-1 must be at least 0"):
@@ -293,14 +293,14 @@ def test_the_published_files_are_read(place, folder):
         ("", "holds no expressions; get it again"),
     ],
 )
-def test_a_bad_line_is_named(place, text, message):
+def test_an_invalid_line_is_rejected(place, text, message):
     write_files(place, train=text)
     path = place / FOLDERS[0] / "basic_train.tsv"
     with pytest.raises(ValueError, match=f"^{path}: {message}"):
         read_expressions(path)
 
 
-def test_missing_files_are_named_with_how_to_do_without(place):
+def test_missing_files_are_reported_with_an_alternative(place):
     task = ListOps(origin="lra")
     assert "listops-1000/basic_train.tsv is not in" in task.missing(DataFolder(place))
     with pytest.raises(FileNotFoundError, match=r"use data\.origin=made"):

@@ -53,7 +53,7 @@ def load(task, place, protocol="strict"):
 # Text.
 
 
-def test_bytes_are_tokens_with_rare_ones_in_one_and_an_end(place):
+def test_bytes_are_tokens_with_one_token_for_rare_bytes(place):
     write_lines(place)
     problem = load(Text(length=8), place, "paper")
     # Of "good bad" and the two bytes of é all are frequent: 'Z' is the rare one.
@@ -92,14 +92,14 @@ def test_the_archive_gives_the_same_reviews(place, tmp_path):
     ],
     ids=["no label", "not UTF-8", "another label"],
 )
-def test_a_bad_line_is_named(place, content, message):
+def test_an_invalid_line_is_rejected(place, content, message):
     write_lines(place)
     (place / "imdb" / "train.jsonl.xz").write_bytes(lzma.compress(content))
     with pytest.raises(ValueError, match=message):
         load(Text(), place)
 
 
-def test_broken_files_of_reviews_are_named(place, tmp_path):
+def test_broken_files_of_reviews_are_rejected(place, tmp_path):
     write_lines(place)
     file = place / "imdb" / "train.jsonl.xz"
     whole = file.read_bytes()
@@ -123,7 +123,7 @@ def test_broken_files_of_reviews_are_named(place, tmp_path):
         load(Text(), packed)
 
 
-def test_what_is_missing_is_said(place):
+def test_missing_files_are_reported(place):
     assert "imdb/aclImdb_v1.tar.gz is not in" in Text().missing(DataFolder(place))
     assert "s7 data fetch image" in Image().missing(DataFolder(place))
     with pytest.raises(ValueError, match="length=1 must be at least 2"):
@@ -192,13 +192,13 @@ def without(files, name):
     ],
     ids=["a file is missing", "another size"],
 )
-def test_a_bad_archive_of_pictures_is_named(place, change, message):
+def test_an_invalid_archive_of_pictures_is_rejected(place, change, message):
     write_binary(place, change)
     with pytest.raises(ValueError, match=f"cifar-10-binary.tar.gz: {message}"):
         load(Image(), place)
 
 
-def test_bad_sheets_are_named(place):
+def test_invalid_sheets_are_rejected(place):
     folder = write_sheets(place)
     pictures = pytest.importorskip("PIL.Image")
     sheet = folder / "cifar10_gray_test_00000.png"

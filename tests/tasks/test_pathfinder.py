@@ -64,7 +64,7 @@ def test_a_picture_has_two_long_contours_and_short_ones(drawn):
     assert set(pictures.margins.tolist()) == set(recipe.margins)
 
 
-def test_one_of_every_two_is_joined_the_first_or_the_second(drawn):
+def test_one_of_every_two_images_is_connected(drawn):
     _, pictures = drawn
     pairs = pictures.labels.reshape(-1, 2)
     assert (pairs.sum(1) == 1).all()
@@ -95,7 +95,7 @@ def test_contours_keep_their_distance(drawn):
         assert apart[later].min() > clearance - 0.5
 
 
-def test_a_contour_goes_on_with_a_gap_and_never_turns_sharply(drawn):
+def test_a_contour_continues_with_a_gap_and_without_sharp_turns(drawn):
     recipe, pictures = drawn
     for n in range(len(pictures.labels)):
         margin = int(pictures.margins[n])
@@ -238,7 +238,7 @@ def test_the_task_splits_its_pictures_and_draws_them_once(place):
 
 
 @pytest.mark.usefixtures("small")
-def test_pictures_are_kept_in_parts_that_a_larger_set_begins_with(place, monkeypatch):
+def test_images_are_cached_in_parts_that_larger_sets_share(place, monkeypatch):
     monkeypatch.setattr(pathfinder, "_TOGETHER", 1)
     heard = []
     whole = Pathfinder(pictures=20).load(DataFolder(place), "strict", heard.append).train
@@ -256,7 +256,7 @@ def test_path_x_is_read_from_128_by_128_pixels(place, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [Pathfinder, PathX])
-def test_too_few_pictures_are_refused(kind):
+def test_too_few_pictures_are_rejected(kind):
     with pytest.raises(ValueError, match="pictures=9 must be at least 10"):
         kind(pictures=9)
     with pytest.raises(ValueError, match="seed=-1 must be at least 0"):
@@ -298,7 +298,7 @@ def test_the_published_pictures_are_read_with_their_labels(place, inner):
     assert (np.diff(brightness[:, 0] // 10) != 1).any()
 
 
-def test_a_picture_of_another_size_is_named(place):
+def test_a_picture_of_another_size_is_rejected(place):
     folder = write_pictures(place)
     image = pytest.importorskip("PIL.Image")
     path = folder / "imgs" / "1" / "sample_3.png"
@@ -318,14 +318,14 @@ def test_a_picture_of_another_size_is_named(place):
         ("imgs/0 sample_9.png 0 1 1.0", r"line 7 names .*imgs/0/sample_9.png, which is missing"),
     ],
 )
-def test_a_bad_line_of_metadata_is_named(place, line, message):
+def test_an_invalid_line_of_metadata_is_rejected(place, line, message):
     file = write_pictures(place) / "metadata" / "0.npy"
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises((ValueError, FileNotFoundError), match=f"^{file}: {message}"):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
 
 
-def test_metadata_that_are_no_text_or_list_nothing_are_named(place):
+def test_binary_or_empty_metadata_are_rejected(place):
     folder = write_pictures(place) / "metadata"
     np.save(folder / "1.npy", np.zeros(3))
     with pytest.raises(ValueError, match=rf"^{folder}/1.npy: not lines of text; get it again"):
@@ -335,7 +335,7 @@ def test_metadata_that_are_no_text_or_list_nothing_are_named(place):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
 
 
-def test_without_pillow_the_extra_is_named(place, monkeypatch):
+def test_without_pillow_the_error_names_the_extra(place, monkeypatch):
     write_pictures(place)
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ModuleNotFoundError, match=r"Pillow is missing; pip install 's7-ssm\[images\]'"):
@@ -343,7 +343,7 @@ def test_without_pillow_the_extra_is_named(place, monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "side"), [(Pathfinder, 32), (PathX, 128)])
-def test_missing_files_are_named_with_how_to_do_without(place, kind, side):
+def test_missing_files_are_reported_with_an_alternative(place, kind, side):
     task = kind(origin="lra")
     message = task.missing(DataFolder(place))
     assert f"pathfinder{side}/curv_contour_length_14/metadata is not in" in message

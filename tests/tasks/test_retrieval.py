@@ -86,7 +86,7 @@ def test_both_protocols_are_the_official_split(place):
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("01"), *[st.text("ab '\\\"é…", min_size=1)] * 2), min_size=1, max_size=4))
-def test_any_text_without_tabs_comes_back(tmp_path_factory, pairs):
+def test_any_text_without_tabs_round_trips(tmp_path_factory, pairs):
     path = tmp_path_factory.getbasetemp() / "pairs.tsv"
     path.write_bytes("\n".join(f"{label}\tP\tW\t{one}\t{two}" for label, one, two in pairs).encode())
     samples = read_pairs(path, 1000, "train")
@@ -108,14 +108,14 @@ def test_any_text_without_tabs_comes_back(tmp_path_factory, pairs):
         (b"1\tP\tW\ttext\tte\0xt", "has a zero byte, which is the end token"),
     ],
 )
-def test_a_line_that_is_not_right_is_named(place, line, message):
+def test_an_invalid_line_is_rejected(place, line, message):
     path = write(place) / "new_aan_pairs.eval.tsv"
     path.write_bytes(path.read_bytes() + line + b"\n")
     with pytest.raises(ValueError, match=f"^{path}: line 2: {re.escape(message)}"):
         load(place)
 
 
-def test_missing_and_empty_files_are_named(place):
+def test_missing_and_empty_files_are_rejected(place):
     folder = DataFolder(place)
     name = f"{FOLDERS[0]}/new_aan_pairs.train.tsv"
     with pytest.raises(FileNotFoundError, match=f"^{name} is not in {place} or .*unpack lra_release.gz"):

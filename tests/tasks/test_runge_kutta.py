@@ -26,6 +26,6 @@ def test_each_sequence_takes_scipys_steps(start, tolerance, samples):
         np.testing.assert_allclose(found[:, :, n].T, wanted, atol=1e-9)
 
 
-def test_what_stands_still_stays():
+def test_a_fixed_point_does_not_move():
     found = solve(np.zeros_like, np.array([[1.0, 0.0], [2.0, 0.0]]), np.linspace(0, 5, 4), 1e-3, 1e-6)
     assert found.tolist() == [[[1, 0], [2, 0]]] * 4

@@ -113,7 +113,7 @@ def test_the_published_split_has_all_voices_in_all_parts(tmp_path):
 
 
 @pytest.mark.parametrize(("speaker", "valid", "train"), [("ann", "bob", "cy"), ("cy", "ann", "bob")])
-def test_a_voice_held_out_is_heard_in_the_test_only_and_another_chooses_the_epoch(tmp_path, speaker, valid, train):
+def test_a_held_out_speaker_is_only_in_the_test_set(tmp_path, speaker, valid, train):
     spoken = read_spoken(write_arrays(tmp_path, some_digits()))
     parts = split(spoken, speaker)
     assert {name: set(spoken.speaker[q].tolist()) for name, q in parts.items()} == {
@@ -154,7 +154,7 @@ def test_the_task_reads_the_spikes_of_each_recording(tmp_path, cache):
         problem.objective.check(part)
 
 
-def test_spikes_are_made_once_for_their_settings_and_their_sound(tmp_path, cache):
+def test_spikes_are_cached_by_settings_and_audio(tmp_path, cache):
     digits = some_digits()
     write_arrays(tmp_path, digits)
     heard = []
@@ -205,31 +205,31 @@ def refused(path, message):
         ({"width": 1}, "8,000 Hz, 1 channels, 8 bits; expected"),
     ],
 )
-def test_a_sound_of_another_form_is_named(tmp_path, form, message):
+def test_audio_of_another_format_is_rejected(tmp_path, form, message):
     folder = write_folder(tmp_path, some_digits())
     (folder / "5_bob_2.wav").write_bytes(as_wave(np.zeros(800, np.int16), **form))
     refused(folder, f"^{folder}/5_bob_2.wav: {message}")
 
 
 @pytest.mark.parametrize("size", [0, 3, 20, 60, 1001])
-def test_a_truncated_sound_is_named(tmp_path, size):
+def test_truncated_audio_is_rejected(tmp_path, size):
     folder = write_folder(tmp_path, some_digits())
     (folder / "5_bob_2.wav").write_bytes(as_wave(np.zeros(800, np.int16))[:size])
     refused(folder, f"^{folder}/5_bob_2.wav: (not a WAV file|ends after)")
 
 
-def test_a_name_that_tells_no_digit_is_named(tmp_path):
+def test_an_invalid_file_name_is_rejected(tmp_path):
     folder = write_folder(tmp_path, some_digits())
     (folder / "five_bob.wav").write_bytes(as_wave(np.zeros(800, np.int16)))
     refused(folder, f"^{folder}/five_bob.wav: expected a name such as 7_jackson_32.wav")
 
 
-def test_an_empty_folder_is_named(tmp_path):
+def test_an_empty_folder_is_rejected(tmp_path):
     refused(write_folder(tmp_path, {}), r"recordings: no recordings/\{digit\}_\{speaker\}_\{index\}\.wav in it")
 
 
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 0.99])
-def test_a_truncated_archive_is_named(tmp_path, part):
+def test_a_truncated_archive_is_rejected(tmp_path, part):
     path = write_archive(tmp_path, some_digits())
     whole = path.read_bytes()
     path.write_bytes(whole[: int(part * len(whole))])
@@ -246,12 +246,12 @@ def test_a_truncated_archive_is_named(tmp_path, part):
         ({"offsets": np.zeros(37, int)}, "offsets must rise from 0 to the number of samples"),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(tmp_path, changed, message):
+def test_arrays_that_do_not_fit_are_rejected(tmp_path, changed, message):
     path = write_arrays(tmp_path, some_digits(), **changed)
     refused(path, f"^{path}: .*{message}")
 
 
-def test_a_silent_recording_is_named(tmp_path, cache):
+def test_a_silent_recording_is_rejected(tmp_path, cache):
     digits = some_digits()
     digits["7_cy_9"][:] = 0
     path = write_arrays(tmp_path, digits)
@@ -260,7 +260,7 @@ def test_a_silent_recording_is_named(tmp_path, cache):
     assert not (cache / "spoken-digits").exists()
 
 
-def test_a_part_without_recordings_is_named(tmp_path, cache):
+def test_a_part_without_recordings_is_rejected(tmp_path, cache):
     path = write_arrays(
         tmp_path, {name: audio for name, audio in some_digits().items() if name[-2:] not in ("_5", "_9")}
     )
@@ -268,7 +268,7 @@ def test_a_part_without_recordings_is_named(tmp_path, cache):
         load(tmp_path)
 
 
-def test_missing_data_are_named_with_how_to_get_them(tmp_path, cache):
+def test_missing_data_are_reported_with_instructions(tmp_path, cache):
     folder = DataFolder(tmp_path)
     message = f"{FILES[0]} is not in {tmp_path} or {cache}; s7 data fetch spoken-digits"
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(message)}"):

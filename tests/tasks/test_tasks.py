@@ -25,7 +25,7 @@ from tests.real_data import real_place
 # Where data are.
 
 
-def test_a_given_place_comes_first_then_the_named_one_then_the_cache(cache, tmp_path, monkeypatch):
+def test_data_folders_are_searched_in_order(cache, tmp_path, monkeypatch):
     assert DataFolder().places == [cache]
     monkeypatch.setenv("S7_DATA", str(tmp_path / "named"))
     assert DataFolder().places == [tmp_path / "named", cache]
@@ -56,7 +56,7 @@ def make_counted():
     return make, made
 
 
-def test_what_is_simulated_is_made_once_for_its_settings(cache):
+def test_simulated_data_are_cached_by_settings(cache):
     make, made = make_counted()
     first = DataFolder().simulated("task", {"seed": 1, "size": 2}, make)
     again = DataFolder().simulated("task", {"size": 2, "seed": 1}, make)
@@ -79,14 +79,14 @@ def test_a_damaged_cache_is_made_again(cache, damage):
     assert len(made) == 2
 
 
-def test_a_failed_simulation_leaves_nothing(cache):
+def test_a_failed_simulation_leaves_no_file(cache):
     with pytest.raises(KeyboardInterrupt):
         DataFolder().simulated("task", {}, lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     assert not cache.exists()
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_truncated_file_of_arrays_is_named(save, tmp_path):
+def test_a_truncated_file_of_arrays_is_rejected(save, tmp_path):
     path = tmp_path / "q.npz"
     save(path, q=np.random.default_rng(0).normal(size=300))
     whole = path.read_bytes()
@@ -136,7 +136,7 @@ def test_objects_are_never_unpickled(tmp_path):
 # Tasks by name.
 
 
-def test_a_task_has_a_name_and_an_unknown_one_meets_its_nearest():
+def test_an_unknown_task_gets_a_suggestion():
     for name, kind in TASKS.items():
         assert find_task(name) is kind
         assert "strict" in kind.protocols
@@ -149,7 +149,7 @@ def test_a_task_has_a_name_and_an_unknown_one_meets_its_nearest():
 # Pendulum.
 
 
-def test_pendulums_swing_as_the_equation_says():
+def test_pendulums_follow_the_equation():
     seed, count = 5, 2
     found = pendulum_frames.swing(count, np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
@@ -187,7 +187,7 @@ def test_visibility_is_a_part_and_the_first_frames_are_clean():
 
 
 @pytest.mark.parametrize("angle", [0.0, np.pi / 2, -np.pi / 2, 3.0, 0.7, -2.2])
-def test_the_rod_is_bright_where_the_angle_says(angle):
+def test_the_rod_is_drawn_at_the_angle(angle):
     (picture,) = pendulum_frames.render(np.array([angle]))
     assert picture.min() == 0
     assert picture.max() > 200
@@ -227,7 +227,7 @@ def test_pendulums_depend_on_the_seed():
 
 
 @pytest.mark.parametrize("kept", [0, 101])
-def test_frames_kept_are_some_of_a_hundred(kept):
+def test_the_selected_frames_are_sorted_and_distinct(kept):
     with pytest.raises(ValueError, match=f"kept={kept} must be between 1 and 100"):
         pendulum_frames.generate(1, kept, 0)
 
@@ -323,7 +323,7 @@ def test_the_initial_values_are_those_of_lem():
     np.testing.assert_allclose(values[:3], [-0.61696110, 0.24421754, -0.12454452], atol=1e-8)
 
 
-def test_the_neuron_task_asks_for_the_change(cache, monkeypatch):
+def test_the_neuron_task_predicts_the_change(cache, monkeypatch):
     monkeypatch.setattr(fitzhugh_nagumo, "SIZES", {"train": 3, "valid": 2, "test": 24})
     problem = FitzHughNagumo().load(DataFolder(), "strict", silent)
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [3, 2, 24]
@@ -418,7 +418,7 @@ def test_windows_are_those_of_a_plain_loop():
         np.testing.assert_array_equal(mine, expected)
 
 
-def test_the_walker_task_asks_for_the_change_and_loses_a_tenth(tmp_path, cache):
+def test_the_walker_task_predicts_the_change_with_a_tenth_missing(tmp_path, cache):
     write_rollouts(tmp_path)
     problem = Walker2d().load(DataFolder(tmp_path), "strict", silent)
     parts = walker2d.split([q.astype(np.float32) for q in rollouts()])
@@ -473,27 +473,27 @@ BAD[7, 3] = np.nan
     ],
     ids=["no names", "nan", "a column short", "a step short", "names short"],
 )
-def test_rollouts_that_are_not_right_are_named(changes, message, tmp_path, cache):
+def test_invalid_rollouts_are_rejected(changes, message, tmp_path, cache):
     path = write_rollouts(tmp_path, **changes)
     with pytest.raises(ValueError, match=f"^{path}: .*{message}"):
         Walker2d().load(DataFolder(tmp_path), "strict", silent)
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_too_few_rollouts_are_named(tmp_path, cache):
+def test_too_few_rollouts_are_rejected(tmp_path, cache):
     path = write_rollouts(tmp_path, [150] * 5)
     with pytest.raises(ValueError, match=f"{path}"):
         Walker2d().load(DataFolder(tmp_path), "strict", silent)
 
 
-def test_a_damaged_file_of_rollouts_is_named(tmp_path, cache):
+def test_a_damaged_file_of_rollouts_is_rejected(tmp_path, cache):
     path = write_rollouts(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=f"^{path}: not a whole .npz file"):
         Walker2d().load(DataFolder(tmp_path), "strict", silent)
 
 
-def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
+def test_missing_rollouts_are_reported_with_instructions(tmp_path, cache):
     folder = DataFolder(tmp_path)
     message = f"walker2d/walker.zip is not in {tmp_path} or {cache}; {walker2d.HOW}"
     assert "s7 data fetch walker2d" in message
@@ -505,7 +505,7 @@ def test_missing_rollouts_are_named_with_how_to_get_them(tmp_path, cache):
     assert Pendulum().missing(folder) is None
 
 
-def test_the_rollouts_of_ode_lstm_give_as_many_windows_as_published():
+def test_the_rollouts_of_ode_lstm_give_the_published_number_of_windows():
     place = real_place(*walker2d.FILES[:2])
     problem = Walker2d().load(DataFolder(place), "strict", silent)
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [9684, 1272, 1937]
@@ -527,7 +527,7 @@ def here(tmp_path, monkeypatch):
     sys.modules.pop("clicks", None)
 
 
-def test_a_task_of_ones_own_is_trained_and_evaluated_by_the_commands(here, capsys):
+def test_the_commands_train_and_evaluate_a_users_task(here, capsys):
     assert main(["train", "clicks:Clicks", "--set", "data.recordings=60", "train.epochs=1", "train.buckets=1"]) == 0
     run = here / "runs" / "clicks.Clicks-s7-ours-strict-0"
     result = json.loads((run / "result.json").read_text())
@@ -537,7 +537,7 @@ def test_a_task_of_ones_own_is_trained_and_evaluated_by_the_commands(here, capsy
     assert "accuracy" in capsys.readouterr().out
 
 
-def test_a_task_of_ones_own_that_is_not_there_is_named(here):
+def test_a_missing_users_task_is_reported(here):
     with pytest.raises(ValueError, match=r"clicks.py: no task 'Click'; did you mean 'Clicks'\?"):
         find_task("clicks:Click")
     with pytest.raises(ValueError, match=r"^clacks:Clicks: no module 'clacks' in this folder or on the Python path"):

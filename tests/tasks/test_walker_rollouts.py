@@ -61,7 +61,7 @@ def some_rollouts():
     return Rollouts(np.ones((5, 17), np.float32), np.array([0, 2, 5]), np.array(["rollout_000.npy", "rollout_001.npy"]))
 
 
-def test_a_file_holds_what_was_written(tmp_path):
+def test_a_file_round_trips(tmp_path):
     data = some_rollouts()
     path = write(tmp_path / "new" / "walker.npz", data)
     with np.load(path) as file:
@@ -85,7 +85,7 @@ def test_a_write_that_fails_leaves_the_old_file_alone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["gymnasium", "mujoco", "imageio"])
-def test_without_mujoco_the_extra_is_named(monkeypatch, missing):
+def test_without_mujoco_the_error_names_the_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ModuleNotFoundError, match=r"needs MuJoCo; pip install 's7-ssm\[walker\]'$"):
         generate(1)
@@ -95,6 +95,6 @@ def test_without_mujoco_the_extra_is_named(monkeypatch, missing):
     ("arguments", "message"),
     [((0,), "rollouts=0 must be at least 1"), ((1, -1), "seed=-1 must be at"), ((1, 0, 0), "steps=0 must be at")],
 )
-def test_what_cannot_be_generated_is_named(arguments, message):
+def test_invalid_numbers_of_rollouts_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         generate(*arguments)

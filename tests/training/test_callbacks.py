@@ -185,7 +185,7 @@ def test_a_run_resumes_only_with_its_objective_and_weights(tmp_path):
         s7.train(other, *arguments, resume=True, **settings)
 
 
-def test_resuming_what_does_not_exist_is_an_error(tmp_path):
+def test_resuming_a_missing_run_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing: no run to resume"):
         s7.train(model(), data(), data(8, 1), out=tmp_path / "nothing", resume=True)
     with pytest.raises(ValueError, match="resume=True needs out="):
@@ -216,7 +216,7 @@ def test_class_weights():
         ([0.0, 0.0], "the weights of all classes are 0"),
     ],
 )
-def test_class_weights_that_do_not_fit_are_named(weights, message):
+def test_class_weights_that_do_not_fit_are_rejected(weights, message):
     samples = s7.Samples.of(np.zeros((4, 3, 1), np.float32), np.array([0, 0, 0, 1]))
     with pytest.raises(ValueError, match=message):
         with_class_weights(CrossEntropy(2, names=("no", "yes")), weights, samples)

@@ -53,7 +53,7 @@ def trainer():
     return SimpleNamespace(position=position, loader=loader, config=config, state=state, per_epoch=50)
 
 
-def test_off_a_terminal_each_epoch_is_one_line():
+def test_outside_of_a_terminal_each_epoch_is_one_line():
     stream = io.StringIO()
     lines = EpochLines(stream)
     lines.on_step(trainer(), at())
@@ -76,7 +76,7 @@ def test_on_a_terminal_there_is_a_bar_and_the_best_epochs_stay():
     assert "epoch  3/10  loss 0.75  valid" not in text
 
 
-def test_a_step_says_when_the_model_waits_for_data():
+def test_the_progress_bar_shows_the_time_spent_waiting_for_data():
     assert step_text(at()) == "epoch 4/10  loss 0.75  best 0.25 (epoch 3)  waiting for data 20%"
     assert "waiting" not in step_text(at()._replace(waiting=0.01))
 

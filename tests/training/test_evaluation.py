@@ -55,13 +55,13 @@ def test_accuracy_is_over_sequences():
     assert found == pytest.approx({"loss": -np.log(p).mean(), "accuracy": 3 / 7}, rel=1e-6)
 
 
-def test_wrong_targets_are_named_before_anything_is_compiled():
+def test_invalid_targets_are_rejected_before_compilation():
     with pytest.raises(ValueError, match="label of sequence 1 is outside of 0 to 2"):
         evaluate(Echo(), Samples.of(np.zeros((2, 3, 1)), [0, 3]), CrossEntropy(3), Buckets(2))
 
 
 @pytest.mark.parametrize("per_step", [True, False])
-def test_outputs_come_in_the_order_of_the_samples_without_padding(per_step):
+def test_outputs_are_in_the_order_of_the_samples_without_padding(per_step):
     inputs = [RNG.normal(size=(n, 2)) for n in SIZES]
     targets = [np.zeros((n, 2)) for n in SIZES] if per_step else np.zeros((len(SIZES), 2))
     outputs = outputs_of(Echo(per_step=per_step), Samples.of(inputs, targets, per_step=per_step), batch=3)
@@ -88,6 +88,6 @@ def test_a_confusion_is_counted_from_right_to_taken_for(dtype):
     assert found.tolist() == counted.tolist()
 
 
-def test_events_that_do_not_count_are_not_in_a_confusion():
+def test_events_that_do_not_count_are_not_in_the_confusion_matrix():
     samples = Samples.of(np.eye(2)[[[0, 1, 1]]], np.array([[0, 0, 1]]), counts=np.array([[True, True, False]]))
     assert confused(Echo(), samples, CrossEntropy(2)).tolist() == [[1, 1], [0, 0]]

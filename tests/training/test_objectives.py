@@ -35,7 +35,7 @@ def test_cross_entropy_is_minus_log_p_of_the_right_class(shape):
     assert np.asarray(CrossEntropy(4).prediction(jnp.asarray(outputs))).tolist() == outputs.argmax(-1).tolist()
 
 
-def test_cross_entropy_of_far_outputs_is_finite_and_any_whole_number_is_a_label():
+def test_cross_entropy_is_finite_for_large_outputs_and_accepts_any_integer_type():
     found = values_of(CrossEntropy(2), np.array([[1e4, -1e4]] * 2), np.array([0, 1], np.uint8))
     assert found["loss"].tolist() == [0, 2e4]
     assert found["accuracy"].tolist() == [1, 0]
@@ -64,7 +64,7 @@ def test_the_variance_has_a_floor():
     np.testing.assert_allclose(found["loss"], (math.log(0.01) + 1) / 2)
 
 
-def test_a_model_gives_as_many_outputs_as_the_objective_needs():
+def test_the_number_of_outputs_must_match_the_objective():
     assert [q.outputs for q in (CrossEntropy(5), MeanSquared(3), GaussianNLL(3))] == [5, 3, 6]
 
 
@@ -73,7 +73,7 @@ def test_the_root_is_taken_of_the_mean_not_of_each_target(objective):
     assert objective.summary({"loss": 3.0, "mse": 6.25}) == {"loss": 3.0, "mse": 6.25, "rmse": 2.5}
 
 
-def test_accuracy_goes_up_and_errors_go_down():
+def test_higher_accuracy_and_lower_errors_are_better():
     up, down = CrossEntropy(2), MeanSquared(1)
     assert up.is_better(0.6, 0.5)
     assert not up.is_better(0.5, 0.5)
@@ -96,7 +96,7 @@ def test_accuracy_goes_up_and_errors_go_down():
     ],
     ids=str,
 )
-def test_targets_of_another_kind_are_named(objective, targets, message):
+def test_targets_of_the_invalid_kind_are_rejected(objective, targets, message):
     samples = Samples.of(np.zeros((2, 3, 1)), targets, name="test")
     with pytest.raises(ValueError, match=message):
         objective.check(samples)

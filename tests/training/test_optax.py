@@ -48,7 +48,7 @@ def test_a_transformation_trains_and_resumes_to_the_same_bits(name, tmp_path):
     assert [line["valid"] for line in again.history] == [line["valid"] for line in whole.history]
 
 
-def test_a_schedule_may_stand_for_the_optimizer():
+def test_a_schedule_can_replace_the_optimizer():
     schedule = optax.cosine_decay_schedule(0.05, 9)
     one = s7.train(model(), data(), data(8, 1), optimizer=schedule, **SETTINGS)
     other = s7.train(model(), data(), data(8, 1), learning_rate=schedule, **SETTINGS)
@@ -112,7 +112,7 @@ def test_settings_without_effect_are_rejected(settings, message):
         s7.train(model(), data(), data(8, 1), **settings)
 
 
-def test_what_is_not_an_optimizer_is_named():
+def test_objects_that_are_not_optimizers_are_rejected():
     with pytest.raises(TypeError, match=r"optimizer: expected an optax.GradientTransformation.*not str"):
         s7.train(model(), data(), data(8, 1), optimizer="adam")
 

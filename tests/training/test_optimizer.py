@@ -86,7 +86,7 @@ def test_twenty_steps_are_those_of_optax():
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
-def test_gathered_batches_make_one_step_with_their_mean():
+def test_accumulated_batches_update_with_the_mean_gradient():
     rng = np.random.default_rng(1)
     start, gradients = jnp.asarray(rng.normal(size=5)), jnp.asarray(rng.normal(size=(12, 5)))
     settings = {"steps": 4, "warmup": 1, "clip_norm": 0.7, "decay": jnp.full(5, 0.1, jnp.float32)}
@@ -98,7 +98,7 @@ def test_gathered_batches_make_one_step_with_their_mean():
     np.testing.assert_array_equal(gathered[3:5], gathered[[2, 2]])
 
 
-def test_without_a_clip_a_gradient_is_taken_whole():
+def test_without_clip_norm_gradients_are_not_scaled():
     start = jnp.zeros(2)
     large, clipped = (
         run(adamw(2, clip_norm=clip_norm), start, jnp.array([[3e3, 4e3], [3.0, 4.0]])) for clip_norm in (0.0, 1.0)
@@ -106,7 +106,7 @@ def test_without_a_clip_a_gradient_is_taken_whole():
     assert np.abs(large[1] - clipped[1]).max() > 1e-3
 
 
-def test_the_rate_rises_in_a_line_and_falls_as_a_cosine_to_nothing():
+def test_the_learning_rate_rises_linearly_and_decays_as_a_cosine():
     optimizer = adamw(1, steps=110, warmup=10)
     rates = np.asarray(optimizer.schedule(jnp.arange(110)))
     np.testing.assert_allclose(rates[:11], np.arange(1, 12) / 11, rtol=1e-6)
@@ -122,7 +122,7 @@ def test_without_a_warm_up_the_first_step_is_the_largest():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_parameter_is_in_the_group_it_is_said_to_be_in(name):
+def test_every_parameter_is_in_its_declared_group(name):
     layout, _, _ = flatten(build(name))
     assert {place: layout.groups[place] for place in layout.shapes} == {
         place: documented(place) for place in layout.shapes
@@ -131,7 +131,7 @@ def test_every_parameter_is_in_the_group_it_is_said_to_be_in(name):
 
 
 @pytest.mark.parametrize("name", ["full", "batch norm, both ways"])
-def test_each_group_has_its_rate_and_only_matrices_decay(name):
+def test_groups_have_their_learning_rates_and_only_matrices_decay(name):
     layout, _, _ = flatten(build(name))
     config = TrainConfig(
         learning_rate=3.0,
@@ -188,7 +188,7 @@ def test_running_statistics_are_carried_not_trained():
     assert not flatten(build("full"))[2]
 
 
-def test_every_place_of_the_vector_has_its_name():
+def test_every_entry_of_the_flat_vector_has_a_name():
     layout, vector, _ = flatten(build("full"))
     names = [name for name, shape in layout.shapes.items() for _ in range(int(np.prod(shape)))]
     assert [layout.name_at(place) for place in range(vector.size)] == names
@@ -203,7 +203,7 @@ def test_every_place_of_the_vector_has_its_name():
         ({"a": np.zeros(2, complex)}, "must all be of one real type"),
     ],
 )
-def test_what_cannot_be_trained_is_named(arrays, message):
+def test_models_without_trainable_parameters_are_rejected(arrays, message):
     with pytest.raises(ValueError, match=message):
         flatten({name: jnp.asarray(array) for name, array in arrays.items()})
 
@@ -220,6 +220,6 @@ def test_what_cannot_be_trained_is_named(arrays, message):
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_named(changes, message):
+def test_invalid_settings_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         TrainConfig(**changes)

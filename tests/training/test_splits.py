@@ -64,7 +64,7 @@ def test_labels_of_every_kind_become_class_indices(labels, classes):
     assert prepared.objective == CrossEntropy(2, names)
 
 
-def test_one_hot_rows_as_long_as_the_sequences_are_one_target():
+def test_one_hot_rows_of_the_sequence_length_are_one_target():
     targets = np.eye(3)[[0, 2, 1, 1]]
     prepared = prepare(model(3), (x(4, 3), targets), (x(4, 3), targets))
     assert prepared.splits["train"].targets.tolist() == [0, 2, 1, 1]
@@ -211,7 +211,7 @@ def altered(value):
         (PLAIN, (x(), list("abcc")), GOOD, "train: Plain cannot store class names; pass class indices"),
     ],
 )
-def test_what_cannot_be_trained_on_is_named(one, train, valid, message):
+def test_invalid_training_data_are_rejected(one, train, valid, message):
     with pytest.raises((ValueError, TypeError), match=f"^{message}"):
         prepare(one, train, valid)
 

@@ -91,7 +91,7 @@ def test_the_best_epoch_is_returned_and_tested_once(whole):
         assert np.array_equal(mine, theirs)
 
 
-def test_the_folder_holds_what_it_should(whole):
+def test_the_run_folder_has_all_files(whole):
     trained, folder = whole
     names = {"config.toml", "metrics.jsonl", "result.json", "best", "last", "initial", "examples"}
     assert {path.name.removesuffix(".safetensors") for path in folder.iterdir() if path.name != ".lock"} == names
@@ -101,7 +101,7 @@ def test_the_folder_holds_what_it_should(whole):
 
 
 @pytest.mark.parametrize("step", [1, 4, 9])
-def test_stopped_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step):
+def test_a_stopped_run_resumes_bit_equal(whole, tmp_path, step):
     model = classifier(dropout=0.2)
     arguments = (model, sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
@@ -139,7 +139,7 @@ def test_the_pace_is_measured(monkeypatch):
     assert np.array_equal(trainer.state.trained, before)
 
 
-def test_one_program_serves_trainings_of_any_length_and_rate():
+def test_one_compiled_step_serves_any_length_and_learning_rate():
     samples = s7.Samples.of(*sums())
     settings = {"batch_size": 7, "buckets": 1}
     first, second = (
@@ -174,7 +174,7 @@ def test_the_pace_counts_the_making_of_batches():
 
 
 @pytest.mark.parametrize("step", [2, 6])
-def test_fallen_over_anywhere_it_goes_on_to_the_same_bits(whole, tmp_path, step):
+def test_a_crashed_run_resumes_bit_equal(whole, tmp_path, step):
     arguments = (classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
     with pytest.raises(Quit):
@@ -195,7 +195,7 @@ def test_a_finished_run_is_not_run_again(whole):
         s7.train(*arguments, out=folder, epochs=4, batch_size=7, learning_rate=0.05)
 
 
-def test_a_run_goes_on_only_with_what_it_was_begun_with(whole, tmp_path):
+def test_a_run_resumes_only_with_its_own_settings_and_data(whole, tmp_path):
     folder = shutil.copytree(whole[1], tmp_path / "run")
     model, train, valid, test = classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2)
     for change, message in (
@@ -219,7 +219,7 @@ def test_a_run_goes_on_only_with_what_it_was_begun_with(whole, tmp_path):
         s7.train(classifier(dropout=0.1), train, valid, test, **settings)
 
 
-def test_a_checkpoint_that_was_cut_off_is_refused(whole, tmp_path):
+def test_a_checkpoint_that_was_cut_off_is_rejected(whole, tmp_path):
     folder = shutil.copytree(whole[1], tmp_path / "run")
     last = folder / "last.safetensors"
     last.write_bytes(last.read_bytes()[:-100])
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_was_cut_off_is_refused(whole, tmp_path):
         )
 
 
-def test_two_runs_in_one_folder_are_refused(tmp_path):
+def test_two_runs_in_one_folder_are_rejected(tmp_path):
     class Other(Callback):
         def on_start(self, trainer):
             with pytest.raises(OSError, match="another run is active"):
@@ -240,7 +240,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path):
         s7.train(classifier(), sums(), sums(8, 1), out=tmp_path, epochs=1, callbacks=[Other()])
 
 
-def test_a_disk_that_is_full_leaves_what_was_there(whole, tmp_path, monkeypatch):
+def test_a_full_disk_preserves_existing_files(whole, tmp_path, monkeypatch):
     arguments = (classifier(dropout=0.2), sums(), sums(8, 1), sums(8, 2))
     settings = {"out": tmp_path / "run", "epochs": 4, "batch_size": 7, "learning_rate": 0.05}
     with pytest.raises(Quit):
@@ -269,7 +269,7 @@ class Breaks(eqx.Module):
         return self.a * inputs + jnp.sqrt(self.b * inputs)
 
 
-def test_a_number_that_is_not_finite_stops_the_run_and_is_named(tmp_path):
+def test_a_non_finite_number_stops_the_run_with_its_position(tmp_path):
     x = np.ones((12, 5, 1), np.float32)
     x[9] = 0
     model = Breaks(jnp.ones(()), jnp.ones(()))
@@ -281,7 +281,7 @@ def test_a_number_that_is_not_finite_stops_the_run_and_is_named(tmp_path):
     assert "first parameter that is not finite is b" in message
 
 
-def test_after_a_bad_step_the_last_good_checkpoint_is_whole(tmp_path):
+def test_after_divergence_the_last_checkpoint_is_valid(tmp_path):
     x = np.ones((8, 5, 1), np.float32)
     bad = x.copy()
     bad[3] = 0
@@ -302,7 +302,7 @@ class Line(eqx.Module):
         return self.w * inputs
 
 
-def test_any_module_can_be_trained_and_goes_on(tmp_path):
+def test_any_module_can_be_trained_and_resumed(tmp_path):
     x = np.random.default_rng(0).normal(size=(8, 6, 1)).astype(np.float32)
     data = (x, 3 * x)
     settings = {"epochs": 30, "batch_size": 4, "learning_rate": 0.3}
@@ -324,7 +324,7 @@ def test_a_target_may_be_a_single_number():
     assert trained.result["valid"]["mse"] == pytest.approx(np.mean((outputs - data[1]) ** 2), rel=1e-4)
 
 
-def test_accumulated_batches_make_one_step(tmp_path):
+def test_accumulated_batches_make_one_update(tmp_path):
     whole = s7.train(classifier(), sums(), sums(8, 1), epochs=2, batch_size=24, learning_rate=0.02, warmup=0)
     parts = s7.train(
         classifier(), sums(), sums(8, 1), epochs=2, batch_size=8, accumulate=3, learning_rate=0.02, warmup=0
@@ -361,12 +361,12 @@ def test_packed_and_padded_training_agree():
         ({"objective": s7.training.CrossEntropy(5)}, "the model has 2 outputs, CrossEntropy needs 5"),
     ],
 )
-def test_wrong_settings_are_named(change, message):
+def test_invalid_settings_are_rejected(change, message):
     with pytest.raises(ValueError, match=message):
         s7.train(classifier(), sums(), sums(8, 1), **change)
 
 
-def test_data_that_do_not_fit_are_named():
+def test_data_that_do_not_fit_are_rejected():
     x, y = sums()
     bad = x.copy()
     bad[4, 2] = np.nan
