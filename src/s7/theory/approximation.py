@@ -1,21 +1,21 @@
-"""Point 4: Theorem 1, a target of slow decay approximated by m states, and what a change of their parameters costs.
+"""Check 4: Theorem 1. A slowly decaying target is approximated by m states, and their parameters are perturbed.
 
     H_t(u) = ∫ ρ(t - s) u(s) ds          ρ(t) = (1/T) (1 + t/T)^-2          ∫ρ = 1, and ∫ t ρ(t) dt is infinite
 
 With s = exp(-x) in ρ(t) = (1/T) ∫ s exp(-s) exp(-s t/T) ds, the rectangle rule at m points gives exponentials with
-rates s_i/T and coefficients c_i > 0 that approach ρ as exp(-π √m): memories up to τ_m, which grows with m. States
-decay as `Stable` and `Plain` say in asynchronous time: Φ(t) is `discretize` with a gap of t.
+rates s_i/T and coefficients c_i > 0. They converge to ρ as exp(-π √m); the longest time constant τ_m grows with m. The
+states decay as in `Stable` and `Plain` in asynchronous time: Φ(t) is `discretize` with a gap of t.
 
-The norm is the theorem's. Over all inputs with |u| ≤ 1 it is known, for everything is linear: with the error
-e = ρ - ρ̂ of the kernel it is ∫|e| + |e(0)| + ∫|e'|. The raw parameters w are changed by at most β each:
+The norm is the theorem's. Because the system is linear, its supremum over all inputs with |u| ≤ 1 is known: for the
+kernel error e = ρ - ρ̂ it is ∫|e| + |e(0)| + ∫|e'|. Each raw parameter w is changed by at most β:
 
     E_m(β) = sup of that norm over |w̃ - w| ≤ β
 
-For exponentials ∫|exp(-t/τ̃) - exp(-t/τ)| dt = |τ̃ - τ|, and τ = a w² + b, so that with no further assumption
+For exponentials ∫|exp(-t/τ̃) - exp(-t/τ)| dt = |τ̃ - τ|, and τ = a w² + b. Without further assumptions
 
     E_m(β) ≤ E_m(0) + Σ_i c_i (a (2|w_i|β + β²) + (2/e) √(a/b) β) = E_m(0) + K_m β + O(β²)
 
-and K_m stays bounded, since c_i falls with τ_i² and |w_i| grows with its root alone. The same integral gives the
+and K_m stays bounded, because c_i decreases as 1/τ_i² while |w_i| grows as √τ_i. The same integral gives the
 function g of Assumption 3: sup_w |f(w)| ∫|Φ̃ - Φ| dt ≤ g(β) = √(a/b) β + (a/b) β².
 """
 
@@ -37,11 +37,11 @@ T = 20.0
 STATES = (4, 8, 16, 32)
 CHANGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 1e11, 1500)])
-# Of what is integrated numerically.
+# Relative error of numerical integration.
 QUADRATURE = 1e-3
-# A state that has kept so much at the last time does not decay.
+# A state with more than this left at the last time does not decay.
 KEPT = 1e-3
-STATEMENT = """A target of slow decay is approximated by m states, and changing their raw parameters by at most
+STATEMENT = """A slowly decaying target is approximated by m states, and changing their raw parameters by at most
 β adds at most a constant times β to the error, the same constant for every m. Without the reparameterization
 any β > 0 makes the error infinite once m is large."""
 CAPTION = """E_m(β) over the size β of the change, with a line for each number m of states; a line that ends has
@@ -58,34 +58,34 @@ class Approximation:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A parameterization that can be changed: raw parameters for time constants, and Φ(t) for raw parameters."""
+class Decay:
+    """A parameterization of decay: raw parameters as a function of time constants, and Φ(t) of raw parameters."""
 
     name: str
     raw: Callable[[np.ndarray], np.ndarray]
-    decay: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of a row of w at each t
+    decay: Callable[[np.ndarray, np.ndarray], np.ndarray]  # for a row of w at each t
 
 
 def rule(m: int) -> Approximation:
-    """The rectangle rule at m points; its step balances what lies beyond them and what lies between them."""
+    """Return the rectangle rule at m points. Its step balances the truncation and the discretization error."""
     step = np.pi / np.sqrt(m)
     s = 30 * np.exp(-step * np.arange(m))
     return Approximation(step * s**2 * np.exp(-s) / T, T / s)
 
 
 def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
-    """E_m(β) for growing m and shrinking β; Assumption 3; and a real layer whose maps are changed too."""
+    """Check E_m(β) for growing m and shrinking β, Assumption 3, and a real layer with perturbed parameters."""
     rng = np.random.default_rng(seed)
     stable = make(gain=None)
-    ways = (_stable(stable), _alternative(EXPONENTIAL), _alternative(DIRECT))
-    errors = {way.name: _errors(way, rng, directions) for way in ways}
-    condition = {way.name: np.array([_condition(way, beta) for beta in CHANGES]) for way in ways}
+    families = (_stable(stable), _alternative(EXPONENTIAL), _alternative(DIRECT))
+    errors = {family.name: _errors(family, rng, directions) for family in families}
+    condition = {family.name: np.array([_condition(family, beta) for beta in CHANGES]) for family in families}
     g = np.array([np.sqrt(stable.a / stable.b) * beta + stable.a / stable.b * beta**2 for beta in CHANGES])
     constants = [_allowed(stable, rule(m), 1e-9) / 1e-9 for m in STATES]
     spread = _layer(stable, rng)
     ours, direct = errors["Stable"], errors[DIRECT.name]
     allowed = np.array([[_allowed(stable, rule(m), beta) for beta in CHANGES] for m in STATES])
-    with np.errstate(invalid="ignore"):  # infinite minus infinite, of a broken transition, is no bound
+    with np.errstate(invalid="ignore"):  # infinity minus infinity occurs for a broken transition
         quotient = float(np.max((ours[:, 1:] - ours[:, :1]) / allowed))
         fewer, larger = np.diff(ours[:, 0]) < 0, np.diff(ours[-1]) >= 0
     assumed = float(np.max(condition["Stable"] / g))
@@ -168,38 +168,38 @@ def _listed(pattern: str, *columns) -> str:
     return ", ".join(pattern.format(*row) for row in zip(*columns, strict=True))
 
 
-def _stable(stable: Stable) -> Way:
+def _stable(stable: Stable) -> Decay:
     def decay(w, t):
         return np.asarray(stable.discretize({}, jnp.asarray(w), jnp.asarray(t))[0])
 
-    return Way("Stable", Printed.of(stable).raw, decay)
+    return Decay("Stable", Printed.of(stable).raw, decay)
 
 
-def _alternative(alternative: Parameterization) -> Way:
+def _alternative(alternative: Parameterization) -> Decay:
     def decay(w, t):
         return np.asarray(Plain(gain=None).discretize({}, alternative.plain(jnp.asarray(w)), jnp.asarray(t))[0])
 
-    return Way(alternative.name, alternative.raw, decay)
+    return Decay(alternative.name, alternative.raw, decay)
 
 
-def _errors(way: Way, rng: np.random.Generator, directions: int) -> np.ndarray:
-    """E_m(β) for each m, the first column for β = 0."""
+def _errors(family: Decay, rng: np.random.Generator, directions: int) -> np.ndarray:
+    """Return E_m(β) for each m. The first column has β = 0."""
     approximations = [rule(m) for m in STATES]
-    w = np.concatenate([way.raw(approximation.tau) for approximation in approximations])
+    w = np.concatenate([family.raw(approximation.tau) for approximation in approximations])
     moves = np.stack([np.ones_like(w), -np.ones_like(w), *rng.uniform(-1, 1, (directions, len(w)))])
     parts = np.cumsum(STATES)[:-1]
     columns = []
     for beta in (0.0, *CHANGES):
-        # Every m and every direction at once: one long row of states.
+        # All m and directions at once, as one long row of states.
         changed = np.broadcast_to((w + beta * moves).ravel(), (len(TIMES), moves.size))
-        decay = way.decay(changed, TIMES).reshape(len(TIMES), *moves.shape)
+        decay = family.decay(changed, TIMES).reshape(len(TIMES), *moves.shape)
         split = zip(np.split(decay, parts, axis=-1), approximations, strict=True)
         columns.append([max(_norm(each, found) for each in np.moveaxis(part, 1, 0)) for part, found in split])
     return np.array(columns).T
 
 
 def _norm(decay: np.ndarray, approximation: Approximation) -> float:
-    """∫|e| + |e(0)| + ∫|e'|, infinite where a state does not decay; what lies behind the last time is bounded."""
+    """Return ∫|e| + |e(0)| + ∫|e'| with a bound on the tail, or infinity if a state does not decay."""
     if not np.all(decay[-1] < KEPT):
         return np.inf
     error = decay @ approximation.c - (1 + TIMES / T) ** -2 / T
@@ -208,18 +208,18 @@ def _norm(decay: np.ndarray, approximation: Approximation) -> float:
 
 
 def _allowed(stable: Stable, approximation: Approximation, beta: float) -> float:
-    """What a change of β may add, by the formula."""
+    """Return the bound on the error that a change of β adds."""
     a, b, c = stable.a, stable.b, approximation.c
     w = Printed.of(stable).raw(approximation.tau)
     return float(np.sum(c * (a * (2 * w * beta + beta**2) + 2 / np.e * np.sqrt(a / b) * beta)))
 
 
-def _condition(way: Way, beta: float) -> float:
-    """sup_w |f(w)| ∫|Φ̃ - Φ| dt over the memories of six decades of w, each with times of its own."""
+def _condition(family: Decay, beta: float) -> float:
+    """Return sup_w |f(w)| ∫|Φ̃ - Φ| dt over six decades of time constants, each integrated on its own time scale."""
     tau = np.concatenate([[0.5 + 1e-6], np.geomspace(0.6, 1e6, 40)])
     times = tau[:, None] * np.concatenate([[0.0], np.geomspace(1e-4, 1e3 * (1 + beta) ** 2, 1500)])
-    w = way.raw(tau)[:, None, None] + beta * np.array([0, 1, -1])
-    decay = way.decay(np.broadcast_to(w, (*times.shape, 3)), times)
+    w = family.raw(tau)[:, None, None] + beta * np.array([0, 1, -1])
+    decay = family.decay(np.broadcast_to(w, (*times.shape, 3)), times)
     if not np.all(decay[:, -1] < KEPT):
         return np.inf
     apart = np.abs(decay[..., 1:] - decay[..., :1])
@@ -227,9 +227,9 @@ def _condition(way: Way, beta: float) -> float:
 
 
 def _layer(stable: Stable, rng: np.random.Generator) -> tuple[float, float]:
-    """The largest error of a layer on the sums Σ ρ(n) u_{k-n}, its w and W_w changed, and the bound on it.
+    """Return the largest error of a layer with perturbed w and W_w on the target Σ ρ(n) u_{k-n}, and its bound.
 
-    w_k stays within 2β of w, and Φ between those of the two ends: Σ_n |Φ̃ - Φ| is at most the difference of their sums.
+    w_k stays within 2β of w, so Σ_n |Φ̃ - Φ| is at most the difference of the sums for w + 2β and w - 2β.
     """
     m, beta, length = STATES[2], 0.01, 2048
     approximation = rule(m)

@@ -1,18 +1,18 @@
-"""Point 2: Theorem 2, the gradient of the loss by a raw parameter, with the constant of its proof written out.
+"""Check 2: Theorem 2, a bound on the gradient with respect to a raw parameter, with the proof's constant written out.
 
 The theorem says |∂Loss/∂w_j| ≤ C |f'(w_j)|. Its proof has C = K_c (M/α) K_x, where K_c bounds the readout, K_x the
 state, and α is the decay rate of Φ. Both α and K_x depend on w_j: a state that decays at the rate |f| has α = |f| and
-K_x = K_v/|f| for a drive of size K_v. What the proof shows for a static spectrum is therefore
+K_x = K_v/|f| for a drive of size K_v. For a static spectrum the proof therefore shows
 
     |∂Loss/∂w_j| ≤ K |f'(w_j)| / f(w_j)² = K G_f(w_j),          K = K_c K_v,
 
-which is 2a|w_j| K for f(w) = -1/(a w² + b): the gradient over the weight is at most 2aK, for any w_j, any input and
-any length. On L steps there is also a constant that does not depend on w_j, K L(L - 1)/2. If the spectrum follows the
-input, f' is taken at w_k = w + W u_k, and with the largest |a_k| = A
+which is 2a|w_j| K for f(w) = -1/(a w² + b): the ratio of gradient to weight is at most 2aK for any w_j, input and
+length. On L steps the constant K L(L - 1)/2 does not depend on w_j. If the spectrum depends on the input, f' is taken
+at w_k = w + W u_k, and with the largest |a_k| = A
 
     |∂Loss/∂w_j| ≤ K S² max_k |f'(w_k)|,                        S = min(1/(1 - A), L).
 
-Loss is the theorem's, sup_k |H_k(u) - y_k|, with a target H of slow decay. Gradients are those of real layers.
+The loss is the theorem's, sup_k |H_k(u) - y_k|, with a slowly decaying target H. Gradients are those of real layers.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ SLACK = 1e-9
 STATEMENT = """|∂Loss/∂w_j| ≤ C |f'(w_j)|. With the proof's constant written out the right side is K |f'|/f²,
 where K bounds readout times drive. So the gradient over the weight is at most 2aK for Stable, for every w_j and
 every length; other parameterizations have no such bound."""
-LIMITS = """Random layers, one parameter of each, and three inputs (constant, random signs, alternating) are a
-sample. The constant input attains the bound, so that no input could show more for a static spectrum; but that
-the others grow for ever is extrapolated from memories up to a tenth of the sequence, and a bound on gradients
-does not say that training succeeds."""
+LIMITS = """The sample is random layers, one parameter of each, and three inputs (constant, random signs,
+alternating). The constant input attains the bound, so no other input can exceed it for a static spectrum. That the
+alternatives grow without bound is extrapolated from memories up to a tenth of the sequence, and bounded gradients do
+not imply that training succeeds."""
 CAPTION = """Over the memory τ = 1/|f(w_j)| of the state whose parameter is swept, without a gain. Left: the
 theorem's ratio as printed, the same for all parameterizations. Right: the gradient over the weight, which tells
 them apart; the peaks are at w_j = 0. The sequence's length, dotted, cuts both off."""
@@ -40,7 +40,7 @@ them apart; the peaks are at w_j = 0. The sequence's length, dotted, cuts both o
 
 @dataclass(frozen=True)
 class Measured:
-    """Sweeps of static layers without a gain: `Stable` in three forms, and the alternatives."""
+    """Sweeps of static layers without gain (`Stable` in three settings, and the alternatives), and other sweeps."""
 
     stable: Mapping[str, Sweep]
     alternatives: Mapping[str, Sweep]
@@ -49,13 +49,13 @@ class Measured:
 
 
 def check(seed: int = 0, make: Make = Stable, models: int = 3, length: int = 4096, points: int = 41) -> Check:
-    """Sweeps one w_j of random layers over six decades, for `Stable` and for other parameterizations."""
+    """Sweep one w_j of random layers over six decades, for `Stable` and other parameterizations."""
     size = np.geomspace(1e-3, 1e3, points)
     w = np.concatenate([-size[::-1], size])
     memories = np.geomspace(2, 1e6, points)
     problem = Problem(seed, models, length)
     stable = make(gain=None, selective=False)
-    # Six decades of w miss the slow states of the others, which are near w = 1 for `Plain`.
+    # Six decades of w miss the slow states of the alternatives, which for `Plain` are near w = 1.
     values = {alternative: np.concatenate([w, alternative.raw(memories)]) for alternative in ALTERNATIVES}
     measured = Measured(
         stable={
@@ -124,12 +124,12 @@ def _bounded(name: str, measured: Measured, stable: Stable, length: int) -> list
 
 def _unbounded(name: str, sweep: Sweep, stable: Stable, length: int) -> Point:
     slow = float(np.max(sweep.over_weight[(sweep.tau >= SLOW) & (sweep.tau < np.inf)]))
-    told = f"largest |∂Loss/∂w_j|/(K|w_j|) {slow:.3g} where τ ≥ {SLOW:g}; grows as τ^{_power(sweep, length)}"
-    overflown = int(np.sum(~np.isfinite(sweep.gradient)))
-    if overflown:
-        told += f"; not finite for {overflown} of {len(sweep.w)} values, where |a| > 1"
+    text = f"largest |∂Loss/∂w_j|/(K|w_j|) {slow:.3g} where τ ≥ {SLOW:g}; grows as τ^{_power(sweep, length)}"
+    overflowed = int(np.sum(~np.isfinite(sweep.gradient)))
+    if overflowed:
+        text += f"; not finite for {overflowed} of {len(sweep.w)} values, where |a| > 1"
     grows = sweep.growth(length) > 0.5 and slow > 2 * stable.a
-    return Point(f"{name}: the gradient over the weight is not bounded", told, grows)
+    return Point(f"{name}: the gradient over the weight is not bounded", text, grows)
 
 
 def _follows(selective: Selective) -> Point:
@@ -147,7 +147,7 @@ def _findings(measured: Measured, stable: Stable, length: int) -> tuple[str, ...
     others = ", ".join(
         f"{np.nanmax(measured.alternatives[name].over_slope):.3g} for {name}" for name in ("exp", "softplus")
     )
-    # Where f ≥ 0 in regular time.
+    # f ≥ 0 in regular time from here on.
     least = Printed.of(stable).raw(np.ones(1))[0]
     gains = ", ".join(f"{_remembering(sweep):.3g} for {name}" for name, sweep in measured.with_gain.items())
     return (
@@ -171,10 +171,10 @@ def _findings(measured: Measured, stable: Stable, length: int) -> tuple[str, ...
 
 
 def _power(sweep: Sweep, length: int) -> str:
-    # A zero has no sign.
+    # Adding zero turns -0.0 into 0.0.
     return f"{round(sweep.growth(length), 2) + 0.0:.2f}"
 
 
 def _remembering(sweep: Sweep) -> float:
-    """The largest gradient for states that remember at least a step and do not grow."""
+    """Return the largest gradient among states with a memory of at least one step that do not grow."""
     return float(np.max(sweep.gradient[(sweep.tau >= 1) & np.isfinite(sweep.gradient)]))

@@ -1,7 +1,7 @@
-"""Other ways to write the rate r = -f(w) of a state that decays as exp(-r t), to compare `Stable` with.
+"""Alternative parameterizations of the rate r = -f(w) of a state that decays as exp(-r t), compared with `Stable`.
 
-Each is put in front of `Plain`, which in asynchronous time makes a_k = exp((p - 1) dt_k) of its parameter p: with
-p = 1 - r the layer computes with the rate r, and its gradient is that of `Plain` times ∂p/∂w.
+Each is computed with `Plain`, which in asynchronous time has a_k = exp((p - 1) dt_k) for its parameter p. With
+p = 1 - r the layer has the rate r, and its gradient is that of `Plain` times ∂p/∂w.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import numpy as np
 
 from s7.transitions import Stable
 
-# exp(w) of more would overflow; the state it belongs to forgets at once anyway.
+# Avoids overflow of exp(w). States with such rates forget immediately.
 _LARGEST = 50.0
 
 
@@ -26,15 +26,15 @@ class Parameterization:
     raw: Callable[[np.ndarray], np.ndarray]
 
     def plain(self, w: jax.Array) -> jax.Array:
-        """The parameter of `Plain` that has the same rate."""
+        """Return the parameter of `Plain` with the same rate."""
         return 1 - self.rate(w)
 
     def slope(self, w: np.ndarray) -> np.ndarray:
-        """f'(w) = -∂r/∂w."""
+        """Return f'(w) = -∂r/∂w."""
         return -np.asarray(jax.vmap(jax.grad(self.rate))(jnp.asarray(w)))
 
     def time(self, w: np.ndarray) -> np.ndarray:
-        """τ, infinite where the rate is zero, and of no meaning (negative) where the state grows."""
+        """Return τ = 1/r: infinite for a zero rate, negative (and meaningless) for a growing state."""
         rate = np.asarray(self.rate(jnp.asarray(w)))
         return np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate != 0)
 
@@ -48,7 +48,7 @@ class Printed:
 
     @classmethod
     def of(cls, stable: Stable) -> "Printed":
-        """The formulas with a transition's constants."""
+        """Return the formulas with the constants of a transition."""
         return cls(stable.a, stable.b)
 
     def rate(self, w: np.ndarray) -> np.ndarray:

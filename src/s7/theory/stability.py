@@ -1,13 +1,12 @@
-"""Point 1: every |a_k| is at most 1, and the transition product Φ(k, s) = Π a_i fades: ‖Φ(k, s)‖ ≤ M exp(-α (k - s)).
+"""Check 1: |a_k| ≤ 1, and the transition product Φ(k, s) = Π a_i decays: ‖Φ(k, s)‖ ≤ M exp(-α (k - s)).
 
-With bounded inputs, |u| ≤ 1 in every entry, state j has w_k anywhere between w_j - S and w_j + S, S = Σ_i |W_w[j, i]|,
-and nowhere else. So its rate lies between
+For inputs bounded by |u| ≤ 1 in every entry, w_k of state j can take any value between w_j - S and w_j + S, with
+S = Σ_i |W_w[j, i]|, and no other. Its rate lies between
 
     1 / (a (|w_j| + S)² + b)    and    1 / (a max(|w_j| - S, 0)² + b)
 
-and the largest |a_k| that any input can make is known. States do not mix: Φ is diagonal, M = 1, and the worst input is
-the one that holds the worst w_k for ever. α is minus the logarithm of that largest |a_k|, per step, or the smallest
-rate, per unit of time.
+which gives the largest |a_k| that any input can produce. Φ is diagonal, so M = 1, and the worst input keeps w_k at its
+worst value. α is minus the logarithm of that largest |a_k| per step, or the smallest rate per unit of time.
 """
 
 from dataclasses import dataclass
@@ -26,15 +25,14 @@ from s7.transitions import Plain, Stable
 WIDTH, STATE = 3, 8
 SETTINGS = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
 GAPS = (None, 1e-3, 1.0, 1e3)
-# A modulus of a complex factor is known to rounding.
+# The modulus of a complex factor has rounding errors.
 SLACK = 1e-9
-STATEMENT = """With the stable reparameterization every |a_k| is at most 1, whatever the input and the
-parameters, and under bounded inputs ‖Φ(k, s)‖ ≤ M exp(-α (k - s)) with M = 1 and α > 0; in regular time if b >
+STATEMENT = """With the stable reparameterization every |a_k| is at most 1 for any input and any
+parameters, and for bounded inputs ‖Φ(k, s)‖ ≤ M exp(-α (k - s)) with M = 1 and α > 0; in regular time if b >
 1/2."""
-LIMITS = """Which |a_k| an input can make is measured for layers drawn at random, not for all; the step from
-there to every layer is the formula, not the measurement. α shrinks as 1/(a w² + b) when parameters grow: it is
-positive for each model, and not bounded away from zero for all models at once, as a constant that is
-independent of w_j would need."""
+LIMITS = """The |a_k| that inputs can produce are measured for random layers; that the bound holds for every layer
+follows from the formula, not from the measurement. α decreases as 1/(a w² + b) when parameters grow: it is positive for
+each model but not bounded away from zero over all models, as a constant independent of w_j would require."""
 CAPTION = """Left: |a| over the raw parameter, regular time. Middle: ‖Φ(s + n, s)‖ of a layer over n, under the
 input that is worst for it (lines) and under a random one (dotted). Right: where |f(Λ)| > 1 for a complex Λ,
 shaded."""
@@ -42,7 +40,7 @@ shaded."""
 
 @dataclass(frozen=True)
 class Decay:
-    """How a layer's memory fades under bounded inputs: as the worst input makes it, as the formula says, as seen."""
+    """Decay of a layer's memory under bounded inputs: for the worst input, by the formula, and for random inputs."""
 
     worst: float
     formula: float
@@ -53,7 +51,7 @@ class Decay:
 
 
 def check(seed: int = 0, make: Make = Stable, layers: int = 6, length: int = 512) -> Check:
-    """|a_k| for any w, then Φ of real layers with parameters of every size and inputs chosen against them."""
+    """Check |a_k| for all w, then Φ of real layers with parameters of all sizes under adversarial inputs."""
     largest, marginal = _largest(make)
     strict = [_decay(make(b=1.0), n, seed, length, timed=False) for n in range(layers)]
     timed = [_decay(make(), n, seed, length, timed=True) for n in range(layers)]
@@ -139,14 +137,14 @@ def _fades(where: str, decays: list[Decay], unit: str) -> list[Point]:
 
 
 def _factors(stable: Stable, w: np.ndarray, dt: float | None = None, dtype=jnp.float64) -> np.ndarray:
-    """a_k of one state for each w."""
+    """Return a_k of one state for each w."""
     gaps = None if dt is None else jnp.full(len(w), dt, dtype)
     omega = jnp.full(1, 0.3, dtype)
     return np.asarray(stable.discretize({"omega": omega}, jnp.asarray(w, dtype)[:, None], gaps)[0])[:, 0]
 
 
 def _largest(make: Make) -> tuple[float, dict[str, float]]:
-    """The largest |a_k| over eighteen decades of w, and from which |w| on 1 - r is 1 in each precision."""
+    """Return the largest |a_k| over eighteen decades of w, and the |w| from which 1 - r rounds to 1 per precision."""
     size = np.concatenate([[0.0], np.geomspace(1e-9, 1e9, 3601)])
     w = np.concatenate([-size[::-1], size])
     largest, marginal = 0.0, {}
@@ -155,7 +153,7 @@ def _largest(make: Make) -> tuple[float, dict[str, float]]:
             for oscillate in (False, True):
                 stable = make(a=a, b=b, oscillate=oscillate, tau=_TAU)
                 factors = [np.abs(_factors(stable, w, dt, dtype).astype(complex)) for dt in GAPS]
-                # A float32 modulus is known to its own rounding, not to SLACK.
+                # The rounding error of a float32 modulus exceeds SLACK.
                 allowed = 4 * float(jnp.finfo(dtype).eps) if oscillate else 0.0
                 largest = max(largest, *(float(np.max(modulus)) - allowed for modulus in factors))
         settled = _factors(make(), size[1:], None, dtype) >= 1
@@ -164,7 +162,7 @@ def _largest(make: Make) -> tuple[float, dict[str, float]]:
 
 
 def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed: bool) -> Decay:
-    """A random layer with parameters of some size, and what bounded inputs do to its memory."""
+    """Measure how the memory of a random layer decays under bounded inputs."""
     rng = np.random.default_rng([seed, n])
     layer = S7Layer(WIDTH, STATE, key=jax.random.key(n), transition=transition, form=Static(), dtype=jnp.float64)
     scale = 10.0 ** rng.uniform(-1, 1, STATE)
@@ -182,7 +180,7 @@ def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed:
     formula = _formula(transition, w, W, timed) if isinstance(transition, Stable) else worst
     alpha = float(-np.log(worst))
 
-    # Corners of the box and points in it, in random order, at random times.
+    # Corners and inner points of the box in random order, at random times.
     u = np.where(
         rng.random((length, 1)) < 0.5, rng.choice([-1.0, 1.0], (length, WIDTH)), rng.uniform(-1, 1, (length, WIDTH))
     )
@@ -199,14 +197,14 @@ def _decay(transition: Stable | Plain, n: int, seed: int, length: int, *, timed:
 
 
 def _moduli(layer: S7Layer, u: np.ndarray, dt: np.ndarray | None) -> np.ndarray:
-    """|a_k| of every state at every step."""
+    """Return |a_k| of every state at every step."""
     w = layer.transition.raw(layer.rates, jnp.asarray(u))
     gaps = None if dt is None else jnp.asarray(dt)
     return np.abs(np.asarray(layer.transition.discretize(layer.rates, w, gaps)[0]))
 
 
 def _adversary(w: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """For each state, inputs within the box that give w_k every value it can have, zero among them if it can be."""
+    """Return, for each state, inputs in the box for which w_k covers its range, including zero if possible."""
     steps = np.linspace(-1, 1, 401)
     lines = []
     for j in range(len(w)):
@@ -217,14 +215,14 @@ def _adversary(w: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 
 def _formula(stable: Stable, w: np.ndarray, W: np.ndarray, timed: bool) -> float:
-    """The largest |a_k| that inputs in the box can make."""
+    """Return the largest |a_k| that inputs in the box can produce."""
     reach, rate = np.abs(W).sum(1), Printed.of(stable).rate
     slow, fast = rate(np.abs(w) + reach), rate(np.maximum(np.abs(w) - reach, 0))
     return float(np.max(np.exp(-slow) if timed else np.maximum(np.abs(1 - slow), np.abs(1 - fast))))
 
 
 def _resonance(stable: Stable, steps: int = 1000) -> float:
-    """The state after an input that holds w_k = 0 and alternates in what it adds; every entry at most 1."""
+    """Return the final state for a bounded input that keeps w_k = 0 and drives the state with alternating signs."""
     layer = S7Layer(2, 1, key=jax.random.key(0), transition=stable, form=Static(bias=False), dtype=jnp.float64)
     rates = {"w": jnp.array([-0.5]), "W_w": jnp.array([[1.0, 0.0]])}
     layer = eqx.tree_at(lambda layer: layer.rates, layer, rates)
@@ -234,12 +232,12 @@ def _resonance(stable: Stable, steps: int = 1000) -> float:
 
 
 def _complex_factor(spectrum: np.ndarray) -> np.ndarray:
-    """The printed f where it was not meant to be: a complex Λ. `Stable` takes real parameters only."""
+    """Return the printed f for a complex Λ. `Stable` itself only takes real parameters."""
     return 1 - Printed(1.0, 0.5).rate(spectrum)
 
 
 def _complex_leaves(seed: int) -> float:
-    """How often |f(Λ)| > 1 and |Im Λ| > |Re Λ| are the same, over random Λ with a negative real part."""
+    """Return how often |f(Λ)| > 1 and |Im Λ| > |Re Λ| agree, over random Λ with negative real part."""
     rng = np.random.default_rng(seed)
     spectrum = -rng.uniform(0.01, 3, _SAMPLES) + 1j * rng.uniform(-3, 3, _SAMPLES)
     leaves = np.abs(_complex_factor(spectrum)) > 1

@@ -1,4 +1,4 @@
-"""Gradients of real layers by one raw parameter w_j, swept over many values, for `Stable` and its alternatives."""
+"""Gradients of real layers with respect to one raw parameter w_j over a range of values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from s7.theory.parameterizations import Parameterization, Printed
 from s7.transitions import Gain, Plain, Stable, Transition
 
 WIDTH, STATE = 2, 4
-# From this memory on states count as slow; up to a tenth of the sequence its end does not matter.
+# States with at least this memory count as slow. Up to a tenth of the sequence, its end has no effect.
 SLOW = 10.0
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Over values of w_j: the largest |∂Loss/∂w_j| / K of all models and inputs, and what it is compared with."""
+    """The largest |∂Loss/∂w_j| / K of all models and inputs for each w_j, with its time constant and slope |f'|."""
 
     w: np.ndarray
     tau: np.ndarray
@@ -28,16 +28,16 @@ class Sweep:
 
     @property
     def over_slope(self) -> np.ndarray:
-        """|∂Loss/∂w_j| / (K |f'(w_j)|): the constant of the theorem as it is printed."""
+        """|∂Loss/∂w_j| / (K |f'(w_j)|): the constant of the theorem as printed."""
         return np.divide(self.gradient, self.slope, out=np.full_like(self.slope, np.nan), where=self.slope > 0)
 
     @property
     def over_weight(self) -> np.ndarray:
-        """|∂Loss/∂w_j| / (K |w_j|): the gradient over the weight."""
+        """|∂Loss/∂w_j| / (K |w_j|): the ratio of gradient to weight."""
         return self.gradient / np.abs(self.w)
 
     def growth(self, length: int) -> float:
-        """The power of τ with which the gradient over the weight grows, for slow states."""
+        """Return the power of τ with which the ratio of gradient to weight grows for slow states."""
         seen = (self.tau >= SLOW) & (self.tau <= length / 10) & (self.gradient > 0) & np.isfinite(self.gradient)
         if seen.sum() < 2:
             return float("nan")
@@ -46,14 +46,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Selective:
-    """A sweep of layers whose w_k follow the input."""
+    """A sweep of layers whose w_k depend on the input."""
 
     quotient: np.ndarray
     over_slope: np.ndarray
 
 
 class Problem:
-    """Random layers, inputs within |u| ≤ 1, and targets of slow decay."""
+    """Random layers, inputs with |u| ≤ 1, and slowly decaying targets."""
 
     def __init__(self, seed: int, models: int, length: int):
         rng = np.random.default_rng(seed)
@@ -67,13 +67,13 @@ class Problem:
         self.keys = [jax.random.fold_in(jax.random.key(seed), n) for n in range(models)]
 
     def stable(self, stable: Stable, w: np.ndarray, *, timed: bool) -> Sweep:
-        """`Stable` itself."""
+        """Sweep `Stable`."""
         printed = Printed.of(stable)
         gradient = np.max([self._over_K(layer, w, timed).max(0) for layer in self._layers(stable)], 0)
         return Sweep(w, 1 / printed.rate(w), gradient, printed.slope(w))
 
     def alternative(self, alternative: Parameterization, w: np.ndarray, gain: Gain) -> Sweep:
-        """Another parameterization, in front of `Plain`."""
+        """Sweep another parameterization, computed with `Plain`."""
         plain = np.asarray(alternative.plain(jnp.asarray(w)))
         slope = np.abs(alternative.slope(w))
         layers = self._layers(Plain(gain=gain, selective=False))
@@ -83,7 +83,7 @@ class Problem:
         return Sweep(w, alternative.time(w), gradient, slope)
 
     def selective(self, stable: Stable, w: np.ndarray) -> Selective:
-        """`Stable` with w_k = w + W u_k: the gradient over its bound, and over |f'(w_j)| as printed."""
+        """Sweep `Stable` with w_k = w + W u_k: the gradient relative to its bound, and to |f'(w_j)| as printed."""
         printed = Printed.of(stable)
         quotients, ratios = [], []
         length = self.inputs.shape[1]
@@ -100,13 +100,13 @@ class Problem:
         return [S7Layer(WIDTH, STATE, key=key, transition=transition, dtype=jnp.float64) for key in self.keys]
 
     def _over_K(self, layer: S7Layer, raw: np.ndarray, timed: bool) -> np.ndarray:
-        """|∂Loss/∂w_0| / K for every input and value; what is not a number there is infinite."""
+        """Return |∂Loss/∂w_0| / K for every input and value, with NaN replaced by infinity."""
         dt = jnp.ones(self.inputs.shape[1]) if timed else None
         gradients = np.abs(np.asarray(_gradients(layer, jnp.asarray(raw), self.inputs, self.targets, dt)))
         return np.where(np.isnan(gradients), np.inf, gradients) / self._K(layer)[:, None]
 
     def _K(self, layer: S7Layer) -> np.ndarray:
-        """The largest readout of state 0 times the largest drive of it, for each input."""
+        """Return the product of the largest readout and the largest drive of state 0 for each input."""
         bounds = []
         for u in self.inputs:
             distinct = jnp.asarray(np.unique(u, axis=0))

@@ -1,12 +1,12 @@
-"""Point 3: the gradient-over-weight ratio G_f(w) = |f'(w)| / f(w)² is 2a|w|.
+"""Check 3: the gradient-over-weight ratio G_f(w) = |f'(w)| / f(w)² is 2a|w|.
 
 The paper solves f' = 2a w f² and finds f(w) = -1/(a w² + b), the continuous form: f' = 2a w / (a w² + b)². `Stable`
-computes with it in both times. Its gain "rate" is g = -f, and its factor is
+uses it in both regular and asynchronous time. Its gain "rate" is g = -f, and its factor is
 
     regular time       a_k = 1 + f(w)              ∂a/∂w = f'(w)
     asynchronous       a_k = exp(f(w) dt)          ∂a/∂w = f'(w) dt a_k
 
-so that (∂a/∂w) / g², the latter divided by dt a_k, must be 2a w: to rounding, and with its sign.
+so (∂a/∂w) / g², in asynchronous time also divided by dt a_k, must equal 2a w up to rounding, including its sign.
 """
 
 import jax
@@ -18,13 +18,13 @@ from s7.theory.parameterizations import ALTERNATIVES, Parameterization, Printed
 from s7.transitions import Stable
 
 SETTINGS = ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0))
-# The identity has about ten operations, each rounded once.
+# The identity takes about ten operations, each with one rounding error.
 ROUNDINGS = 16
 EPS = float(np.finfo(np.float64).eps)
 
 
 def check(seed: int = 0, make: Make = Stable, points: int = 601) -> Check:
-    """Over six decades of w, for the paper's a and b and for random ones."""
+    """Check the identity over six decades of w, for the paper's a and b and for random ones."""
     rng = np.random.default_rng(seed)
     drawn = [(float(a), float(b)) for a, b in zip(rng.uniform(0.1, 3, 3), rng.uniform(0.5, 3, 3), strict=True)]
     size = np.geomspace(1e-3, 1e3, points)
@@ -84,7 +84,7 @@ def _error(make: Make, a: float, b: float, w: np.ndarray, dt: float | None) -> f
 
 
 def _ratio(stable: Stable, w: np.ndarray, dt: float | None) -> np.ndarray:
-    """f'/f² with its sign, from the transition's factor, its derivative, and its gain."""
+    """Return f'/f² with its sign, from the transition's factor, its derivative and its gain."""
     gap = None if dt is None else jnp.full(1, dt)
 
     def factor_and_gain(w):
@@ -97,11 +97,11 @@ def _ratio(stable: Stable, w: np.ndarray, dt: float | None) -> np.ndarray:
 
 
 def _discrete(stable: Stable, w: np.ndarray) -> np.ndarray:
-    """|f'|/f² with f the factor of regular time itself."""
+    """Return |f'|/f² where f is the factor of regular time."""
     a, g = (np.asarray(q)[:, 0] for q in stable.discretize({}, jnp.asarray(w)[:, None], None))
     return np.abs(_ratio(stable, w, None)) * g**2 / a**2
 
 
 def _of_alternative(alternative: Parameterization, tau: np.ndarray) -> np.ndarray:
-    """|f'|/f² of the parameter that makes a memory of τ."""
+    """Return |f'|/f² at the parameter with time constant τ."""
     return np.abs(alternative.slope(alternative.raw(tau))) * tau**2
