@@ -1,4 +1,4 @@
-"""The reference's view of a layer: its parameters as float64 numpy arrays, its settings as plain functions."""
+"""Runs the reference implementation with the parameters and settings of a layer."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def numpy_parameters(parameters) -> dict[str, np.ndarray]:
 
 
 def reference_of(layer: S7Layer):
-    """(transition, form) to give to `reference.layer`."""
+    """The transition and the form of a layer, as arguments of `reference.layer`."""
     rates, maps = numpy_parameters(layer.rates), numpy_parameters(layer.maps)
     settings = layer.transition
     if isinstance(settings, Stable):
@@ -27,7 +27,7 @@ def reference_of(layer: S7Layer):
 
 
 def reference_call(layer: S7Layer, u, dt=None, state=None):
-    """What the reference says the layer gives."""
+    """The outputs and the final state of the reference for this layer."""
     transition, form = reference_of(layer)
     initial = np.asarray(layer.init_state() if state is None else state)
     initial = initial.astype(np.result_type(initial.dtype, np.float64))

@@ -1,13 +1,13 @@
-"""The recurrence, the one loop everything here that is linear in the state goes through.
+"""The linear recurrence of all state-space layers.
 
     x_k = a_k * x_{k-1} + v_k          elementwise, x in R^P or C^P          (equations 3 and 5)
 
-There are several ways to evaluate it, all with the same result and the same gradient, written by hand: with λ_k the
-gradient that reaches x_k, directly and through everything after it,
+Backends evaluate it in different ways with the same result. The gradient is written by hand. With λ_k the gradient with
+respect to x_k, including the effect of x_k on all later states,
 
     λ_k = ∂/∂x_k + a_{k+1} * λ_{k+1}       ∂/∂v_k = λ_k       ∂/∂a_k = λ_k * x_{k-1}
 
-so the gradient of the recurrence is the recurrence run the other way, and nothing is stored but x itself.
+The backward pass is therefore the same recurrence in reverse, and x is all that it needs to store besides a.
 """
 
 from functools import partial
@@ -46,7 +46,7 @@ _solve.defvjp(_solve_forward, _solve_backward)
 
 
 def _shift(sequence: Array, edge: Array, by: int) -> Array:
-    """The sequence moved one step later (+1) or earlier (-1), `edge` filling the place left empty."""
+    """Shift a sequence by one step, later (+1) or earlier (-1), and fill the empty position with `edge`."""
     if by > 0:
         return jnp.concatenate([edge[None], sequence[:-1]])
     return jnp.concatenate([sequence[1:], edge[None]])
@@ -59,10 +59,18 @@ def recurrence(
     *,
     reverse: bool = False,
 ) -> Inexact[Array, "L P"]:
-    """x_k = a_k * x_{k-1} + v_k for every k; with `reverse`, x_k = a_k * x_{k+1} + v_k.
+    """Compute x_k = a_k * x_{k-1} + v_k for all k.
 
-    The final state is the last row (the first with `reverse`). A step with a_k = 0 starts a new sequence;
-    one with a_k = 1, v_k = 0 is padding.
+    A step with a_k = 0 starts a new sequence. A step with a_k = 1 and v_k = 0 is padding.
+
+    Args:
+        a: The factors.
+        v: The inputs.
+        initial: The state before the first step; None for zeros.
+        reverse: Compute x_k = a_k * x_{k+1} + v_k instead.
+
+    Returns:
+        The states. The final state is the last row, or the first row with `reverse`.
     """
     a, v, initial = as_jax(a, v, jnp.zeros_like(v, shape=v.shape[1:]) if initial is None else initial)
     if a.shape[0] == 1:  # one event: no loop to compile
@@ -78,13 +86,13 @@ def recurrence(
 def over_windows(
     a: Inexact[Array, "L P"], v: Inexact[Array, "L P"], stride: int, *, reverse: bool = False
 ) -> tuple[Inexact[Array, "M P"], Inexact[Array, "M P"]]:
-    """The same recurrence, `stride` steps at a time (the paper's equation 11, with a_k free to vary).
+    """Combine the steps of each window of `stride` events into one (equation 11, with a_k that vary).
 
         A_j = Π a_k       V_j = Σ_k (Π_{l>k} a_l) v_k       over the events k of window j
 
-    so that x at the last event of each window (the first with `reverse`) is recurrence(A, V). Exact; the
-    sequential part is `stride` times shorter and the rest runs over all windows at once. Its gradient is left to
-    JAX: the loop has only `stride` steps.
+    recurrence(A, V) is exactly x at the last event of each window, or at the first event with `reverse`. All windows
+    are computed in parallel, and the sequential part is `stride` times shorter. The gradient is JAX's own, since the
+    loop has only `stride` steps.
     """
     windows = a.shape[0] // stride
     by_place = [q.reshape(windows, stride, -1).swapaxes(0, 1) for q in (a, v)]

@@ -1,7 +1,7 @@
-"""The S7 layer as the equations say it: float64 numpy, one event at a time, every matrix written out.
+"""The reference implementation of the S7 layer: float64 NumPy, one event at a time, every matrix written out.
 
-Start reading here. This is slow and meant to be; everything fast in this project is tested against it. It shares no
-code with the rest. Equation numbers are the paper's.
+Start reading here. It is slow, shares no code with the rest of the library, and is what the fast implementations are
+tested against. Equation numbers are those of the paper.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,23 @@ Form = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 def layer(
     u: np.ndarray, dt: np.ndarray | None, transition: Transition, form: Form, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """y (L×H) and the final state, from u (L×H), gaps dt (L, or None for regular time) and the state x (P)."""
+    """Run the layer.
+
+    Args:
+        u: The inputs, (L, H).
+        dt: The gap before each event, (L,); None for regular time.
+        transition: Maps (u_k, dt_k) to (a_k, g_k).
+        form: Maps u_k to (B_k, b_k, C_k, D_k).
+        x: The state before the first event, (P,).
+
+    Returns:
+        The outputs y, (L, H), and the final state.
+    """
     y = np.zeros(u.shape)
     for k in range(len(u)):
         a_k, g_k = transition(u[k], None if dt is None else dt[k])
         B_k, b_k, C_k, D_k = form(u[k])
-        x = a_k * x + g_k * (B_k @ u[k] + b_k)  # equations 3 and 5, and the gain g_k that the paper lacks
+        x = a_k * x + g_k * (B_k @ u[k] + b_k)  # equations 3 and 5, with a gain g_k that the paper does not have
         y[k] = (C_k @ x).real + D_k @ u[k]  # equations 3 and 5
     return y, x
 
@@ -30,12 +41,12 @@ def layer(
 
 
 def raw(p: Parameters, u_k: np.ndarray) -> np.ndarray:
-    """Λ_k as a function of u_k, which the paper leaves open: w_k = w + W_w u_k."""
+    """The paper's Λ_k, whose dependence on u_k it does not define: w_k = w + W_w u_k."""
     return p["w"] + p["W_w"] @ u_k if "W_w" in p else p["w"]
 
 
 def stable(p: Parameters, a: float, b: float, gain: str | None) -> Transition:
-    """The stable reparameterization; an `omega` among the parameters makes the states oscillate."""
+    """The stable reparameterization. With a parameter `omega`, states oscillate."""
 
     def transition(u_k, dt_k):
         rate = 1 / (a * raw(p, u_k) ** 2 + b)
@@ -52,7 +63,7 @@ def stable(p: Parameters, a: float, b: float, gain: str | None) -> Transition:
 
 
 def plain(p: Parameters, gain: str | None) -> Transition:
-    """No reparameterization: the ablation."""
+    """The ablation without reparameterization."""
 
     def transition(u_k, dt_k):
         w_k = raw(p, u_k)
@@ -63,9 +74,9 @@ def plain(p: Parameters, gain: str | None) -> Transition:
 
 
 def step(p: Parameters, held: bool = False) -> Transition:
-    """Equation 2 with a step size that follows the input.
+    """Equation 2 with an input-dependent step size.
 
-    The gap scales the decay only; with `held` (S5) it scales the input's gain too.
+    The gap affects the decay only; with `held`, as in S5, it also affects the gain.
     """
     spectrum = -np.exp(p["decay"]) + 1j * p["omega"]
 
@@ -78,7 +89,7 @@ def step(p: Parameters, held: bool = False) -> Transition:
 
 
 def ring(p: Parameters) -> Transition:
-    """LRU's."""
+    """The transition of LRU."""
 
     def transition(u_k, dt_k):
         rate = np.exp(raw(p, u_k))
@@ -96,12 +107,12 @@ def _gain(gain: str | None, rate: np.ndarray, over_one_unit: np.ndarray) -> np.n
     return np.sqrt(np.maximum(1 - over_one_unit**2, 0))
 
 
-# Forms: u_k -> (B_k, b_k, C_k, D_k). With complex states, B and b hold the real parts of the rows and then the
-# imaginary ones, and C reads them in the same order.
+# Forms: u_k -> (B_k, b_k, C_k, D_k). With complex states, the rows of B and b are the real parts followed by the
+# imaginary parts, and so are the columns of C.
 
 
 def full(p: Parameters, complex_state: bool) -> Form:
-    """Every entry of B_k, C_k and D_k follows the input, as far as there is a map for it (equation 3)."""
+    """Equation 3: B_k, C_k and D_k depend on the input wherever there is a map W for them."""
 
     def form(u_k):
         B_k = p["B"] + (p["W_B"] @ u_k if "W_B" in p else 0)
@@ -112,7 +123,7 @@ def full(p: Parameters, complex_state: bool) -> Form:
 
 
 def factored(p: Parameters, complex_state: bool) -> Form:
-    """The same with maps of limited rank."""
+    """The same with maps of low rank."""
 
     def form(u_k):
         B_k = p["B"] + (p["V3"] @ np.diag(p["V2"] @ u_k) @ p["V1"] if "V1" in p else 0)
@@ -143,7 +154,7 @@ def _complex(B: np.ndarray, b: np.ndarray, C: np.ndarray, complex_state: bool):
 
 
 def pooled_state(a: np.ndarray, v: np.ndarray, x: np.ndarray, stride: int) -> np.ndarray:
-    """The state at the end of each window of `stride` events (equation 11, with a_k free to vary in the window)."""
+    """The state at the end of each window of `stride` events (equation 11, with a_k that vary within a window)."""
     ends = []
     for start in range(0, len(a), stride):
         window = range(start, min(start + stride, len(a)))
@@ -153,5 +164,5 @@ def pooled_state(a: np.ndarray, v: np.ndarray, x: np.ndarray, stride: int) -> np
 
 
 def token(x: int, y: int, brighter: bool, sensor: tuple[int, int]) -> int:
-    """Equation 10, made one-to-one."""
+    """Equation 10, corrected so that different events have different tokens."""
     return 2 * (x * sensor[1] + y) + brighter

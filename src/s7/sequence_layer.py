@@ -1,8 +1,8 @@
-"""What a block runs along its sequence: the one interface of S7 and of its peers.
+"""The interface of sequence layers, S7 and baselines alike.
 
-A layer is taken apart so that a block can put it together in its own way. `drive` is all that depends on an event
-alone, so that events which are rows of a table share it; `states` runs along the sequence and gives what stands at the
-end of each window of events; `output` is read from that at the window's last event.
+A layer has three parts. `drive` computes everything that depends on single events, so that events with the same token
+share it. `states` runs along the sequence and returns the state at the end of each window of events. `output` computes
+the output from that state and the last event of the window.
 """
 
 from abc import ABC, abstractmethod
@@ -20,9 +20,13 @@ from s7.signal import REGULAR, Rows, Timing
 
 
 class SequenceLayer(eqx.Module):
-    """A layer on one sequence, width numbers in and width out at each event; `jax.vmap` batches.
+    """The base class of layers, which map a sequence (L, width) to a sequence of the same shape.
 
-    `dt` is the gap assumed where a call gives none; None is regular time. A state is any tree of arrays.
+    A layer acts on one sequence; use `jax.vmap` for batches. Its state is any tree of arrays.
+
+    Attributes:
+        width: The number of features of inputs and outputs.
+        dt: The gap to use in calls without gaps; None for regular time.
     """
 
     width: eqx.AbstractVar[int]
@@ -31,7 +35,7 @@ class SequenceLayer(eqx.Module):
     @property
     @abstractmethod
     def dtype(self) -> jnp.dtype:
-        """Of the parameters and of everything computed."""
+        """The type of parameters, states and outputs."""
 
     @abstractmethod
     def init_state(self) -> Any:
@@ -39,7 +43,7 @@ class SequenceLayer(eqx.Module):
 
     @abstractmethod
     def drive(self, u: Float[Array, "L H"]) -> Any:
-        """What depends on each event alone: a tree of arrays with the events in front."""
+        """Compute what depends on single events: a tree of arrays whose first axis is L."""
 
     @abstractmethod
     def states(
@@ -53,15 +57,25 @@ class SequenceLayer(eqx.Module):
         stride: int = 1,
         reverse: bool = False,
     ) -> tuple[Any, Any]:
-        """What the output is read from, at the end of every window of `stride` events, and the final state.
+        """Run along the sequence.
 
-        With `reverse` the layer comes from the end, a gap lies between an event and the next, and a window ends
-        at its first event.
+        Args:
+            drive: The result of `drive` for each event.
+            dt: The gap before each event; None for regular time.
+            mask: False on padding; None if there is none.
+            reset: True at the first event of each of several packed sequences; None for one sequence.
+            state: The state before the first event; None for `init_state()`.
+            stride: The number of events per window. It divides L.
+            reverse: Run from the last event to the first. Gaps then separate an event from the next one, and a window
+                ends at its first event.
+
+        Returns:
+            What `output` reads, at the end of each window, and the final state.
         """
 
     @abstractmethod
     def output(self, x: Any, u: Float[Array, "M H"]) -> Float[Array, "M H"]:
-        """The output where `states` left x and the input is u."""
+        """Compute the outputs from the states x at the ends of M windows and the inputs u there."""
 
     def apply(
         self,
@@ -73,18 +87,20 @@ class SequenceLayer(eqx.Module):
         stride: int = 1,
         reverse: bool = False,
     ) -> tuple[Float[Array, "M H"], Any]:
-        """The outputs at the end of every window of `stride` events, and the final state.
+        """Run the layer. Every call, on whole sequences, windows or tokens, goes through this method.
 
-        Every call of a layer goes through this method: whole sequences, pooled ones and tokens. A layer overrides it
-        where a backend computes all of it at once.
+        A layer overrides it if a backend can compute everything at once.
 
         Args:
-            events: The inputs at each event, or the table that they are rows of.
+            events: The inputs, or the table of which they are rows.
             timing: Gaps, padding and starts of sequences, all of length L.
-            state: The state before the first event; None is `init_state()`.
-            ends: The inputs where outputs are read, one for each window; None: at each event (stride 1).
-            stride: Events per window. It divides L.
+            state: The state before the first event; None for `init_state()`.
+            ends: The inputs at the ends of windows; None for all events (stride 1).
+            stride: The number of events per window. It divides L.
             reverse: Run from the last event to the first.
+
+        Returns:
+            The outputs at the ends of windows, and the final state.
         """
         if isinstance(events, Rows):
             x, final = self.token_states(events, timing, state, stride=stride, reverse=reverse)
@@ -95,7 +111,7 @@ class SequenceLayer(eqx.Module):
         return self.output(x, ends), final
 
     def token_states(self, rows: Rows, timing: Timing, state: Any, *, stride: int, reverse: bool) -> tuple[Any, Any]:
-        """As `states`, from events that are rows of a table: the drive is computed once per row."""
+        """As `states`, for events that are rows of a table: the drive is computed once per row."""
         drive = jax.tree.map(lambda q: q[rows.token], self.drive(rows.table))
         return self.states(drive, *timing, state, stride=stride, reverse=reverse)
 
@@ -108,10 +124,17 @@ class SequenceLayer(eqx.Module):
         *,
         reset: Bool[ArrayLike, " L"] | None = None,
     ) -> tuple[Float[Array, "L H"], Any]:
-        """The outputs and the state after the last event.
+        """Run the layer on a sequence.
 
-        Where `mask` is False there is no event, whatever u and dt hold there. `reset` marks the events that
-        start a new sequence, so that several can be packed end to end.
+        Args:
+            u: The inputs.
+            dt: The gap before each event; None for regular time.
+            mask: False on padding, where the values of u and dt have no effect.
+            state: The state before the first event; None for `init_state()`.
+            reset: True at the first event of each of several packed sequences.
+
+        Returns:
+            The outputs, and the state after the last event.
         """
         events, *timing = self.validate(u, dt, mask, reset)
         return self.apply(events, Timing(*timing), state)
@@ -119,13 +142,22 @@ class SequenceLayer(eqx.Module):
     def step(
         self, u: Float[ArrayLike, " H"], state: Any, dt: ArrayLike | None = None
     ) -> tuple[Float[Array, " H"], Any]:
-        """One event: its output and the state after it. The same numbers as a call over the sequence."""
+        """Run the layer on one event.
+
+        Args:
+            u: The input.
+            state: The state before the event.
+            dt: The gap before the event; None for regular time.
+
+        Returns:
+            The output and the state after the event, the same as those of a call on the sequence.
+        """
         gap = None if dt is None else jnp.asarray(dt, self.dtype)[None]
         y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
         return y[0], state
 
     def validate(self, u, dt, mask, reset) -> tuple[Array, Array | None, Array | None, Array | None]:
-        """The arguments as arrays of the layer's own type, checked, with nothing left in the padding."""
+        """Check the arguments of a call, convert them to the layer's type, and set padding to zero."""
         name = type(self).__name__
         u = jnp.asarray(u, self.dtype)
         if u.ndim != 2 or u.shape[1] != self.width:
@@ -149,19 +181,33 @@ class SequenceLayer(eqx.Module):
 
 @dataclass(frozen=True)
 class LayerKind(Registered, ABC, kind="layer", package="s7.baselines"):
-    """Settings of a layer that stands in the place of S7. `reads_gaps` says whether time means anything to it."""
+    """The settings of a layer that replaces S7 in each block.
+
+    Attributes:
+        reads_gaps: Whether the layer uses time gaps.
+    """
 
     reads_gaps: ClassVar[bool] = False
 
     @abstractmethod
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> SequenceLayer:
-        """A layer with these settings; `state` is the size of its state, for those that can choose it."""
+        """Make a layer with these settings.
+
+        Args:
+            width: The number of features of inputs and outputs.
+            state: The size of the state, for layers in which it can be chosen.
+            key: A JAX random key for the initial parameters.
+            dtype: The type of the parameters.
+        """
 
 
 def reverse_gaps(
     dt: Float[Array, " L"] | None, mask: Bool[Array, " L"] | None, reset: Bool[Array, " L"] | None
 ) -> tuple[Float[Array, " L"] | None, Bool[Array, " L"] | None]:
-    """Gaps and starts, which lie before an event, as they lie after it; after a sequence's last event there is none."""
+    """Shift gaps and starts, given before each event, to where a reversed scan needs them: after each event.
+
+    The gap after the last event of a sequence is 0.
+    """
     if reset is not None:
         reset = jnp.concatenate([reset[1:], jnp.zeros(1, bool)])
     if dt is not None:
