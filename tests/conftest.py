@@ -1,4 +1,4 @@
-"""Set-up of all tests: shapes in signatures are checked, and both precisions are there."""
+"""Configuration of all tests: signatures are checked, and both precisions are available."""
 
 import os
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""Who listens to what a task says, and does nothing about it."""
+"""A `say` function that ignores its messages."""
 
 
 def silent(_: str) -> None:

@@ -1,4 +1,4 @@
-"""Where tests look for real data: in $S7_DATA, or in shared/data beside the project."""
+"""The location of real data for tests: $S7_DATA, or shared/data next to the project."""
 
 import os
 from pathlib import Path

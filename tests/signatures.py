@@ -1,4 +1,4 @@
-"""How signatures are checked in tests: an int may stand where a float is expected, as everywhere in Python."""
+"""Signature checks in tests: an int is accepted as a float, as in Python."""
 
 from beartype import BeartypeConf, beartype
 

@@ -1,4 +1,4 @@
-"""Quadratic and bilinear maps: what they compute, and that they never fill the array they stand for."""
+"""Quadratic and bilinear maps: values, gradients and memory."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def test_contractions_and_gradients_match_einsum(length):
             np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
-def test_only_the_symmetric_part_takes_part():
+def test_only_the_symmetric_part_contributes():
     S, u = numbers(3, 5, 5), numbers(8, 5)
     np.testing.assert_allclose(quadratic(S, u), quadratic(jnp.swapaxes(S, 1, 2), u), rtol=1e-12)
     gradient = jax.grad(lambda S: jnp.sum(quadratic(S, u)))(S)

@@ -1,4 +1,4 @@
-"""Encoders and heads: the fast convolution and pooling are the plain ones, and units are taken out and put back."""
+"""Encoders and heads: fast convolution and pooling match plain ones, and standardization is applied and inverted."""
 
 from functools import partial
 
@@ -97,7 +97,7 @@ def encode(encoder, inputs):
 
 
 @pytest.mark.parametrize(("mean", "scale"), [(0.5, 2.0), ((1.0, -1.0, 3.0), (2.0, 0.1, 5.0)), (2.0, (1.0, 2.0, 3.0))])
-def test_a_linear_encoder_takes_mean_and_scale_out(mean, scale):
+def test_a_linear_encoder_standardizes_inputs(mean, scale):
     inputs = RNG.normal(size=(5, 3))
     plain = encode(s7.LinearEncoder(3), (inputs - np.array(mean)) / np.array(scale))
     np.testing.assert_allclose(encode(s7.LinearEncoder(3, mean=mean, scale=scale), inputs), plain, rtol=1e-12)

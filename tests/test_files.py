@@ -1,4 +1,4 @@
-"""Saving and loading: bit-equal, whole or not at all, and a file that is not right is refused."""
+"""Saving and loading: bit-equal and atomic; invalid files are rejected."""
 
 import errno
 import json
@@ -341,7 +341,7 @@ def test_objects_that_cannot_be_restored_are_not_written(make, message, tmp_path
         (lambda c: c["encoder"].update(inputs=-1), "the model cannot be built: "),
     ],
 )
-def test_a_crafted_configuration_is_refused_at_once(change, message, tmp_path):
+def test_a_crafted_configuration_is_rejected(change, message, tmp_path):
     path = s7.save(build(), tmp_path / "m.safetensors")
     rewrite(path, lambda arrays, about: change(about["config"]))
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Initial values: as wide as asked for, and the same however a model is built."""
+"""Initial parameters: their scale, and equal values inside and outside of transformations."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""The layer against the reference, and in every way that it can be run."""
+"""The layer against the reference, in every mode of execution."""
 
 import equinox as eqx
 import jax

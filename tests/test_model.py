@@ -1,4 +1,4 @@
-"""The model: streaming equals calling, padding and packing change nothing, through every kind of block."""
+"""The model: streaming equals calling, and padding and packing do not change outputs, for every kind of block."""
 
 from functools import partial
 from itertools import pairwise
@@ -178,7 +178,7 @@ def test_packing_equals_separate_sequences(name, bidirectional):
     assert_close(outs, np.stack(alone))
 
 
-def test_packed_steps_stand_in_place():
+def test_packed_steps_keep_their_positions():
     name = "pooled, per step, oscillating"
     model = build(name)
     first, second = events(name, 24, 0), events(name, 24, 1)
@@ -206,7 +206,7 @@ def test_a_bidirectional_model_reads_the_flipped_sequence_with_its_roles_exchang
     assert_close(call(model, inputs, dt), call(mirrored, inputs[::-1], flipped_dt)[::-1])
 
 
-def test_a_bidirectional_model_refuses_to_stream():
+def test_a_bidirectional_model_cannot_stream():
     model = build("plain", bidirectional=True)
     with pytest.raises(ValueError, match="a bidirectional model cannot stream"):
         model.init_state()

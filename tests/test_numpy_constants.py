@@ -47,7 +47,7 @@ def test_gradients_under_jit_and_vmap(name, backend):
 
 @pytest.mark.parametrize("backend", ["xla", "parallel", "native"])
 @pytest.mark.parametrize("form", [s7.Full(), s7.Factored(rank=2)])
-def test_a_layer_in_a_model_of_ones_own(form, backend):
+def test_a_layer_in_a_users_model(form, backend):
     layer = s7.S7Layer(3, 4, form=form, key=jax.random.key(0))
     inputs, dt, targets = X.astype(np.float32), np.ones((4, 40), np.float32), np.zeros(4, np.float32)
 

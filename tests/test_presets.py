@@ -1,4 +1,4 @@
-"""Presets: all of them can be built, and those of the paper are the paper's."""
+"""Presets: all can be built, and those of the paper have its hyperparameters."""
 
 import tomllib
 from importlib.resources import files
@@ -64,7 +64,7 @@ def test_every_model_can_be_set_up_for_every_task(model):
         Job(task, model=model).check()
 
 
-def test_peers_have_the_units_of_the_papers_tables():
+def test_baselines_have_the_units_of_the_papers_tables():
     units = {"fitzhugh-nagumo": {"lstm": 16}, "eigenworms": {"lstm": 32}, "walker2d": {"lstm": 64}}
     for task, models in units.items():
         for model, width in models.items():

@@ -1,4 +1,4 @@
-"""The recurrence in all its evaluations."""
+"""The recurrence in all its implementations."""
 
 import jax
 import jax.numpy as jnp

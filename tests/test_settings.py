@@ -1,4 +1,4 @@
-"""Settings and tables: one becomes the other and comes back, and what a table says wrongly is named."""
+"""Settings and tables: conversion in both directions, and errors for invalid tables."""
 
 import string
 import tomllib
@@ -59,7 +59,7 @@ def assert_comes_back(config):
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
-def test_a_model_comes_back_from_toml(changes):
+def test_a_model_round_trips_through_toml(changes):
     assert_comes_back(ModelConfig(**{**GIVEN, **changes}))
 
 
@@ -86,7 +86,7 @@ def test_a_section_stands_behind_the_plain_values():
 
 
 @pytest.mark.parametrize("form", ["Factored", {"kind": "Factored"}, s7.Factored()])
-def test_a_kind_is_a_name_or_a_table_or_the_thing_itself(form):
+def test_a_kind_is_a_name_a_table_or_an_object(form):
     assert build(ModelConfig, {"form": form}, "model", GIVEN).form == s7.Factored()
 
 
@@ -183,7 +183,7 @@ def test_an_unknown_name_meets_its_nearest_or_all_of_them():
 
 @settings(max_examples=60)
 @given(tables, tables)
-def test_the_table_above_wins_and_neither_is_changed(below, above):
+def test_merged_tables_take_precedence_without_modification(below, above):
     before = to_toml(below), to_toml(above)
     merged = merge(below, above)
     assert (to_toml(below), to_toml(above)) == before

@@ -1,4 +1,4 @@
-"""`s7.Stream` gives the numbers of the model it runs, refuses what is wrong, and can be copied, saved and restored."""
+"""`s7.Stream` gives the outputs of its model, rejects invalid events, and can be copied, saved and restored."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

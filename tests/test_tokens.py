@@ -1,4 +1,4 @@
-"""Tokens are one-to-one, and bad events are named."""
+"""Tokens are one-to-one, and invalid events are rejected."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Transitions: bounds, initial spectra, and what happens at the edges."""
+"""Transitions: bounds, initial spectra and edge cases."""
 
 import equinox as eqx
 import jax
@@ -72,7 +72,7 @@ def test_step_and_ring_stay_finite_too(transition, dt, key):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])
-def test_the_initial_time_constants_are_the_ladder_asked_for(blocks, key):
+def test_initial_time_constants_cover_the_requested_range(blocks, key):
     layer = s7.S7Layer(3, 8, key=key, transition=s7.Stable(tau=(2, 200)), blocks=blocks, dtype=jnp.float64)
     ladder = np.tile(np.geomspace(2, 200, 8 // blocks), blocks)
     silence = np.zeros((1, 3))

@@ -1,4 +1,4 @@
-"""Peers against the equations of their papers: a layer in float64 beside a loop in numpy."""
+"""Baselines against the equations of their papers: a float64 layer compared with a NumPy loop."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What every model of the catalogue promises, whatever its layer: the invariants of S7 hold for its peers."""
+"""Properties of every baseline: padding, packing, chunks and single steps give the same outputs."""
 
 import importlib
 from functools import cache

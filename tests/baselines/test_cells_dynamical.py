@@ -1,4 +1,4 @@
-"""Continuous-time, oscillatory and constrained cells against the equations of their papers, written out in numpy."""
+"""Continuous-time, oscillatory and constrained cells against the equations of their papers in NumPy."""
 
 from functools import partial
 
@@ -295,7 +295,7 @@ def test_unicornn_neither_grows_nor_fades():
     np.testing.assert_allclose(late, early, rtol=0.02)
 
 
-def test_lem_is_a_mixture_of_bounded_things():
+def test_lem_states_are_bounded():
     u = 10 * jax.random.normal(jax.random.key(4), (200, 4))
     outputs, (y, z) = layer_of(Lem())(u)
     assert 0.5 < np.abs(outputs).max() <= 1

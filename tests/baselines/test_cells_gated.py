@@ -1,4 +1,4 @@
-"""Recurrent cells against the equations of their papers, written out in numpy, and what time does to each."""
+"""Gated cells against the equations of their papers in NumPy, and their dependence on time."""
 
 import math
 
@@ -313,7 +313,7 @@ def test_the_clock_of_a_phased_lstm_keeps_time_in_single_precision():
     assert np.abs((np.asarray(clock, float) - expected + 0.5) % 1 - 0.5).max() < 0.01
 
 
-def test_rhythms_start_in_range():
+def test_initial_periods_are_in_range():
     parameters = PhasedLstm(period=(2.0, 8.0), ratio=0.2).init(100, key=jax.random.key(0), dtype="float32")
     tau, shift = np.exp(parameters["log_tau"]), np.asarray(parameters["shift"])
     assert 1.99 < tau.min() < 2.5

@@ -1,4 +1,4 @@
-"""The LSTM against its equations, written out in numpy."""
+"""The LSTM against its equations in NumPy."""
 
 import jax
 import numpy as np

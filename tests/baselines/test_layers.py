@@ -1,4 +1,4 @@
-"""Mamba, S4D and the transformer: against their equations in numpy, and in every way that they can be run."""
+"""Mamba, S4D and the transformer: against their equations in NumPy, in every mode of execution."""
 
 import math
 

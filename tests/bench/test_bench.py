@@ -1,4 +1,4 @@
-"""`s7 bench`: what is measured is what it says, whatever the clock says. No test looks at a speed."""
+"""`s7 bench`: records, operation counts, pages and figures. No test depends on a speed."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ def test_the_materialised_version_is_the_layer(D, transition, key):
 
 
 @pytest.mark.parametrize("settings", [{"transition": s7.Plain()}, {"form": s7.Static()}])
-def test_the_materialised_version_says_what_it_does_not_have(settings, key):
+def test_the_materialised_version_rejects_unsupported_settings(settings, key):
     one = s7.S7Layer(4, 3, key=key, **settings)
     with pytest.raises(ValueError, match="is supported, not"):
         materialised.call(one, jnp.zeros((6, 4)))
@@ -105,7 +105,7 @@ def test_rows_have_all_fields_and_agree_with_themselves(layer_rows):
             assert row[f"{name}_of_sgemm"] == pytest.approx(row[f"{name}_gflops"] / row["sgemm_gflops"])
 
 
-def test_the_native_backend_comes_first_when_it_is_there(monkeypatch):
+def test_the_native_backend_is_preferred_if_available(monkeypatch):
     monkeypatch.setattr(s7, "backends", lambda: {"xla": "", "parallel": "", "native": ""})
     assert implementations.backend_names() == ["native", "xla", "parallel"]
 
@@ -157,7 +157,7 @@ def test_implementations_take_turns_until_one_has_used_its_time(monkeypatch):
     assert best == {"slow": 1.5, "fast": 0.25}
 
 
-def test_scans_agree_and_are_set_beside_a_copy():
+def test_scans_agree_and_are_compared_with_a_copy():
     rows = list(scan.rows([(2, 8, 3)], runs=1))
     copies = {f"copy, {n} thread{'s' * (n > 1)}" for n in {1, usable_cores()}}
     names = {*implementations.backend_names(), "lax.scan", "lax.associative_scan", *copies, scan.NEW}
@@ -216,7 +216,7 @@ def test_the_machine_is_described():
     assert machine.available_memory() > 0
 
 
-def test_memory_is_that_of_a_process_of_its_own():
+def test_memory_is_measured_in_a_separate_process():
     case = replace(TINY, form=s7.Full(D="full"), transition=s7.Stable(gain=None), tasks=("shd",))
     assert build(LayerCase, json.loads(json.dumps(table_of(case))), "case") == case
     # What this process holds does not count: the other would seem to take nothing.

@@ -1,4 +1,4 @@
-"""Runs of `s7` in processes of their own, and what the tests compare of them."""
+"""Runs of `s7` in separate processes, and the files that tests compare."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""s7 data: what a new user sees of fetching and checking, and what a machine reads."""
+"""`s7 data`: fetching and checking, with messages for users and JSON for programs."""
 
 import functools
 import hashlib

@@ -186,7 +186,7 @@ def test_a_closed_pipe_is_not_an_error():
     assert done.returncode in (0, 1)
 
 
-def test_json_may_stand_before_or_after_the_subcommand(capsys):
+def test_json_can_precede_or_follow_the_subcommand(capsys):
     for arguments in (["models", "--json"], ["--help"]):
         assert main(arguments) == 0
     first = capsys.readouterr().out.splitlines()[0]

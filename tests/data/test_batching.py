@@ -1,4 +1,4 @@
-"""Batches hold every sample once, as it is, in few shapes; and nothing depends on the batch that a sample is in."""
+"""Batches contain every sample once, unchanged, in few shapes; results do not depend on the batch of a sample."""
 
 from itertools import combinations, pairwise
 
@@ -68,7 +68,7 @@ def test_an_epoch_holds_every_target_once(lengths, size, shapes, stride, extra, 
 
 @settings(max_examples=50)
 @given(lengths, sizes, st.integers(1, 4), strides, st.integers(0, 9), st.booleans())
-def test_rows_are_the_samples_and_padding_is_no_time(lengths, size, shapes, stride, extra, per_step):
+def test_rows_equal_the_samples_and_padding_has_no_gaps(lengths, size, shapes, stride, extra, per_step):
     samples = make(lengths, per_step=per_step, counted=per_step)
     for batching in both(lengths, size, shapes, stride, extra):
         for plan in batching.in_order(samples):

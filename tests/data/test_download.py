@@ -1,4 +1,4 @@
-"""Downloads against a server on this machine that breaks off, stalls, lies, changes its mind and redirects."""
+"""Downloads from a local server that disconnects, stalls, sends wrong data and redirects."""
 
 import errno
 import fcntl
@@ -143,7 +143,7 @@ def test_files_without_a_length_and_empty_files_are_downloaded(server, tmp_path)
     assert get(server, tmp_path / "empty").bytes == 0
 
 
-def test_progress_tells_how_long_it_takes():
+def test_progress_shows_the_remaining_time():
     assert Progress(30, 90, 20.0).seconds_left == 3
     assert Progress(30, None, 20.0).seconds_left is None
     assert Progress(0, 90, 0.0).seconds_left is None
@@ -266,7 +266,7 @@ def test_a_note_that_cannot_be_read_is_as_good_as_none(server, tmp_path):
 
 @settings(max_examples=20)
 @given(cuts=st.lists(st.integers(0, 4000), max_size=3), ranges=st.booleans(), etag=st.booleans(), known=st.booleans())
-def test_however_it_breaks_the_file_is_the_same(running, tmp_path_factory, cuts, ranges, etag, known):
+def test_interrupted_downloads_give_the_same_file(running, tmp_path_factory, cuts, ranges, etag, known):
     headers = {"ETag": '"v1"'} if etag else {}
     running.asked = []
     running.script = [whole(cut=cut, ranges=ranges, **headers) for cut in cuts] + [whole(ranges=ranges, **headers)]
@@ -342,7 +342,7 @@ def test_invalid_content_is_removed_and_both_checksums_reported(server, tmp_path
     assert files(tmp_path) == []
 
 
-def test_a_file_of_another_size_is_not_even_begun(server, tmp_path):
+def test_a_file_of_another_size_is_not_downloaded(server, tmp_path):
     assert "has 10,240 bytes, expected 5" in refusal(server, tmp_path, bytes=5)
     server.script = [reply(200, BODY)]  # says nothing of its length
     assert "it has 10,240 bytes, expected 5" in refusal(server, tmp_path, bytes=5)

@@ -31,7 +31,7 @@ def test_a_frame_becomes_sequences_with_gaps(frame):
     assert samples.dt.tolist() == [0, 1, 2, 4, 0, 1, 0, 2, 1]
 
 
-def test_rows_may_stand_in_any_order(frame):
+def test_rows_can_be_in_any_order(frame):
     shuffled = frame.sample(frac=1, random_state=1)
     order = {"b": 0, "a": 1, "c": 2}
     ordered = sorted(shuffled.patient.unique(), key=list(shuffled.patient).index)

@@ -1,4 +1,4 @@
-"""Batches of an epoch, made ahead by another thread: the same ones, and what goes wrong there is heard here."""
+"""Batches that a background thread prepares equal those built directly, and its errors are raised."""
 
 import time
 from contextlib import closing

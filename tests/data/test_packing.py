@@ -1,4 +1,4 @@
-"""Packing lays sequences end to end and says what does not fit."""
+"""Packing concatenates sequences and rejects inconsistent arguments."""
 
 import numpy as np
 import pytest

@@ -38,7 +38,7 @@ def test_arrays_are_taken_as_they_are():
 
 
 @given(lengths)
-def test_lists_are_laid_end_to_end(sizes):
+def test_lists_are_concatenated(sizes):
     inputs, gaps, targets = ragged(sizes, 2), falling(sizes), ragged(sizes, 1)
     counts = [row == row.max() for row in gaps]
     samples = Samples.of(inputs, targets, gaps, counts)
@@ -63,7 +63,7 @@ def test_lists_are_laid_end_to_end(sizes):
     ],
     ids=str,
 )
-def test_targets_per_step_are_seen_from_their_shapes_or_said(targets, said, per_step):
+def test_targets_per_step_are_inferred_or_given(targets, said, per_step):
     samples = Samples.of(np.zeros((3, 4, 1)), targets, per_step=said)
     assert samples.per_step == per_step
     assert len(samples.targets) == (12 if per_step else 3)
@@ -198,7 +198,7 @@ def test_the_digest_is_that_of_all_arrays():
     assert Samples.of(ragged((2, 3)), [0, 1]).digest() != Samples.of(ragged((3, 2)), [0, 1]).digest()
 
 
-def test_the_digest_does_not_ask_how_arrays_lie_in_memory():
+def test_the_digest_does_not_depend_on_the_memory_layout():
     inputs = np.arange(24.0).reshape(2, 3, 4)
     turned = np.asfortranarray(inputs)
     assert Samples.of(turned, [0, 1]).digest() == Samples.of(inputs, [0, 1]).digest()

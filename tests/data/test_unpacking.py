@@ -1,4 +1,4 @@
-"""Unpacking: what was asked for arrives whole beside the archive, and nothing anywhere else."""
+"""Unpacking: the requested files are complete, and no others are written."""
 
 import errno
 import io
@@ -71,7 +71,7 @@ def test_an_unpacked_archive_is_not_unpacked_again(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../out.txt", "a/../../out.txt"])
-def test_a_member_that_leads_out_of_the_folder_stops_it_all(write, name, tmp_path):
+def test_members_outside_of_the_folder_are_rejected(write, name, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     path = write(folder / "evil", MEMBERS | {name: b"evil"})

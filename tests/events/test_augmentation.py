@@ -1,4 +1,4 @@
-"""Recordings varied at random: what each part changes and leaves alone, and what holds whatever the settings."""
+"""Augmentation: the effect of each setting, and properties that hold for all settings."""
 
 from dataclasses import fields
 
@@ -122,7 +122,7 @@ def test_a_shift_moves_all_events_and_loses_those_that_leave():
 
 @pytest.mark.parametrize("sensor", [Sensor(16, 16), Sensor(15, 15)])
 @pytest.mark.parametrize("turns", [1, 2, 3, -1])
-def test_right_angles_turn_the_picture_about_its_middle(sensor, turns):
+def test_right_angles_rotate_about_the_centre(sensor, turns):
     events = recording(500, sensor)
     picture = np.zeros((sensor.width, sensor.height), int)
     np.add.at(picture, (events.x, events.y), 1)
@@ -154,7 +154,7 @@ def test_places_are_turned_and_scaled_to_the_nearest_pixel(degrees, factor, seed
         np.testing.assert_array_equal(moved.t, events.t[sure])
 
 
-def test_moves_are_drawn_within_their_limits_and_as_often_as_asked():
+def test_moves_have_their_limits_and_probability():
     chosen = EventAugmentation(roll=4, rotate=10, scale=1.5, geometry=0.3)
     rng = np.random.default_rng(0)
     moves = [draw_move(chosen, CAMERA, rng) for _ in range(4000)]
@@ -196,7 +196,7 @@ def test_jitter_does_not_pile_up_events_at_the_edge(rng):
     assert (jittered.x == 0).mean() * inside == pytest.approx(there, abs=0.015)
 
 
-def test_jitter_of_channels_leaves_the_one_row(rng):
+def test_jitter_of_channels_does_not_change_the_row(rng):
     events = recording(1000, CHANNELS)
     jittered = jitter_events(events, 0.55, CHANNELS, rng)
     CHANNELS.check(jittered, "jittered")
@@ -257,7 +257,7 @@ def test_noise_leaves_the_events_and_their_order(rng):
     assert_same_events(Events(*(q[:300] for q in at_once))[:3], events[:3])
 
 
-def test_mixing_replaces_a_run_by_another_that_takes_its_gaps_along(rng):
+def test_cutmix_inserts_events_with_their_gaps(rng):
     events, partner = tagged(60), tagged(20)
     partner = partner._replace(x=partner.x + 1000, t=partner.t**2)
     counts = set()

@@ -1,4 +1,4 @@
-"""Files of events: what was written is read, to the event, and a file that is not right is named with the place."""
+"""Event files: events round trip exactly, and invalid files are rejected with the position."""
 
 import gzip
 import sys
@@ -311,7 +311,7 @@ def test_an_aedat_file_is_read_with_any_packets(count, at_a_time, overflow):
     assert_events(decode_aedat3(aedat_bytes(x, y, p, t, at_a_time), "some.aedat"), x, y, p, t)
 
 
-def test_other_packets_and_events_that_are_not_valid_are_passed_over():
+def test_other_packets_and_invalid_events_are_skipped():
     x, y, p, t = some_events(6, 128)
     words = polarity_words(x, y, p, valid=np.array([1, 0, 1, 1, 0, 1]))
     other = packet(words[:2], t[:2], kind=0)

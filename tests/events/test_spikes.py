@@ -1,4 +1,4 @@
-"""Sound as spikes: each note in its channel, loudness hardly matters, and no spike before the sound that makes it."""
+"""Spike encoding: frequencies map to channels, loudness has little effect, and the encoder is causal."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_a_tone_spikes_most_in_the_channel_of_its_note(channel, rate):
     assert counts[np.abs(np.arange(64) - channel) > 20].sum() < 0.05 * counts.sum()
 
 
-def test_notes_rise_from_low_to_high_in_steps_that_sound_equal():
+def test_channel_frequencies_are_evenly_spaced_in_mels():
     notes = ENCODER.notes
     assert notes[0] == pytest.approx(100)
     assert notes[-1] == pytest.approx(3800)
@@ -79,7 +79,7 @@ def test_times_fall_between_the_hops():
 
 @settings(max_examples=15)
 @given(st.floats(0.05, 4.0), st.integers(0, 100))
-def test_how_loud_a_voice_is_hardly_matters(factor, seed):
+def test_loudness_has_little_effect(factor, seed):
     one, other = (ENCODER(q * babble(seed=seed), RATE) for q in (1, factor))
     assert len(one.t) == pytest.approx(len(other.t), rel=0.06)
     # All that may differ is the first moment, which is below `quiet` in one and not in the other.
@@ -149,7 +149,7 @@ def test_integer_audio_is_relative_to_full_scale():
     assert (one.x == wide.x).all()
 
 
-def test_more_channels_hear_the_same_with_more_spikes():
+def test_more_channels_give_proportionally_more_spikes():
     few, many = (SpikeEncoder(channels=n)(babble(), RATE) for n in (50, 200))
     assert len(many.t) == pytest.approx(4 * len(few.t), rel=0.05)
 
@@ -180,7 +180,7 @@ def test_invalid_settings_are_rejected(given, message):
         SpikeEncoder(**given)
 
 
-def test_settings_survive_a_table():
+def test_settings_round_trip_through_a_table():
     encoder = SpikeEncoder(channels=80, tilt=1.5)
     assert build(SpikeEncoder, table_of(encoder), "data.spikes") == encoder
 

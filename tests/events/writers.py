@@ -1,4 +1,4 @@
-"""Files of events for tests: writers of the official formats, in microseconds, and where the real ones are."""
+"""Writers of the official event formats, in microseconds, and the location of real data."""
 
 import struct
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The native kernels against the reference and the XLA path, under every transformation, and what they refuse."""
+"""The native kernels against the reference and XLA, under every transformation, and their errors."""
 
 import subprocess
 import sys

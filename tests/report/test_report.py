@@ -1,4 +1,4 @@
-"""The report: what is in the runs' folders is on the page, and the page needs nothing else."""
+"""The report: pages show the contents of run folders and are self-contained."""
 
 import json
 import re

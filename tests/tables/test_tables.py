@@ -1,4 +1,4 @@
-"""`s7 tables`: the paper's numbers are the paper's, and the cells beside them say what the result files hold."""
+"""`s7 tables`: published numbers, and cells filled from result files."""
 
 import json
 import math
@@ -128,7 +128,7 @@ def test_published_values_in_another_metric_are_converted():
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_tables_name_tasks_and_models_that_are_there(table: Table):
+def test_tables_refer_to_existing_tasks_and_models(table: Table):
     assert set(table.tasks) <= set(TASKS)
     for line in table.lines:
         assert len(line.printed) == len(table.tasks)
@@ -312,7 +312,7 @@ def test_other_results_are_ignored(tmp_path, changes):
     assert strict(tmp_path) == "not run"
 
 
-def test_other_json_files_are_passed_over(tmp_path):
+def test_other_json_files_are_ignored(tmp_path):
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "broken.json").write_text("{")
     save(tmp_path / "deep" / "er" / "any.json")

@@ -1,4 +1,4 @@
-"""Blocks: in their order, whoever makes them, with a word on how far it is."""
+"""Blocks of generated data: in order, from any process, with progress messages."""
 
 import math
 import os

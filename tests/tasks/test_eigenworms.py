@@ -1,4 +1,4 @@
-"""EigenWorms: both formats of the archive give the same series, splits are as published, copies are left out."""
+"""EigenWorms: both archive formats give the same series, splits are as published, duplicates are dropped."""
 
 import re
 import zipfile
@@ -182,7 +182,7 @@ def test_five_splits_differ_and_each_is_always_the_same():
 # The task.
 
 
-def test_the_papers_protocol_has_all_in_their_own_units(place):
+def test_the_papers_protocol_does_not_standardize(place):
     train, test = worms(20), worms(19, seed=1)
     write(place, train, test, ".arff")
     problem = load(place, "paper")
@@ -198,7 +198,7 @@ def test_the_papers_protocol_has_all_in_their_own_units(place):
     assert problem.baselines["most frequent class"]["accuracy"] == np.mean(problem.test.targets == common)
 
 
-def test_strict_leaves_copies_out_and_takes_units_from_training(place):
+def test_strict_drops_duplicates_and_standardizes_by_the_training_data(place):
     train, test = worms(60), worms(40, seed=1)
     test[0][:10] = train[0][5:15]
     test[1][:9] = train[1][5:14]  # and one of the copies is under another class
@@ -248,7 +248,7 @@ def test_inconsistent_files_are_rejected(place):
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_a_bad_number_is_named_with_its_file_and_line(place, archived):
+def test_an_invalid_number_is_rejected_with_its_file_and_line(place, archived):
     values, labels = worms(20)
     values[4, 2, 3] = np.nan
     path = write(place, worms(20), (values, labels), archived=archived)

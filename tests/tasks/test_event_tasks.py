@@ -1,4 +1,4 @@
-"""Tasks of events: read from the official files, split as the protocols say, and what is not right is named."""
+"""Event tasks: official files are read, split by protocol, and rejected if invalid."""
 
 import gzip
 
@@ -223,7 +223,7 @@ def test_gestures_are_cut_at_their_times_and_split_by_person(folder, tmp_path):
     assert len(problem.objective.names) == 11
 
 
-def test_the_papers_protocol_learns_from_all_people_and_chooses_on_the_test(folder, tmp_path):
+def test_the_papers_protocol_trains_on_all_people_and_selects_on_the_test_set(folder, tmp_path):
     write_trials(tmp_path)
     problem = DvsGesture().load(folder, "paper", silent)
     assert people(problem.train) == {1, 2, 3, 4, 5}
@@ -320,7 +320,7 @@ def test_too_few_people_are_rejected(folder, tmp_path):
     assert lengths(DvsGesture().load(folder, "paper", silent)) == [9, 3, 3]
 
 
-def test_ten_recordings_are_said_to_be_no_result():
+def test_ten_recordings_give_a_warning():
     path = real_file(dvs_gesture.SAMPLE)
     heard = []
     problem = DvsGesture().load(DataFolder(path.parents[1]), "strict", heard.append)
@@ -368,7 +368,7 @@ def test_the_last_two_speakers_are_for_validation(folder, tmp_path):
 
 
 @needs_h5py
-def test_the_papers_protocol_of_shd_chooses_on_the_test_set(folder, tmp_path):
+def test_the_papers_protocol_of_shd_selects_on_the_test_set(folder, tmp_path):
     write_words(tmp_path, "shd", "train", 20, speakers=None)
     write_words(tmp_path, "shd", "test", 5)
     problem = Shd().load(folder, "paper", silent)
@@ -387,7 +387,7 @@ def test_too_few_speakers_are_rejected(folder, tmp_path):
 
 
 @needs_h5py
-def test_ssc_has_a_validation_file_of_its_own(folder, tmp_path):
+def test_ssc_has_its_own_validation_file(folder, tmp_path):
     for split, count in (("train", 10), ("valid", 4), ("test", 6)):
         path = write_words(tmp_path, "ssc", split, count, first=count, speakers=None)
     path.with_name("ssc_test.h5.gz").write_bytes(gzip.compress(path.read_bytes()))

@@ -1,4 +1,4 @@
-"""Human activity: windows as published, splits that share no step, and a line that is not right is named."""
+"""Human activity: windows as published, disjoint splits, and invalid lines rejected."""
 
 import lzma
 import re
@@ -100,7 +100,7 @@ def test_the_papers_windows_are_those_of_a_plain_loop(place):
     assert not np.isin(steps(problem.train), last).any()
 
 
-def test_strict_keeps_persons_apart_and_counts_each_of_their_steps_once(place):
+def test_strict_splits_by_person_and_counts_each_step_once(place):
     lines = rows(FIVE_PERSONS)
     write(place, lines)
     heard: list[str] = []

@@ -1,4 +1,4 @@
-"""Text and image: read from the files as published and from lines and sheets, split as said; bad files are named."""
+"""Text and image: published files and alternative formats are read and split; invalid files are rejected."""
 
 import json
 import lzma
@@ -222,7 +222,7 @@ def test_invalid_sheets_are_rejected(place):
 # The real ones.
 
 
-def test_the_reviews_are_all_there():
+def test_all_reviews_are_read():
     arrays = from_lines(real_file("imdb/train.jsonl.xz"))
     for split in ("train", "test"):
         assert np.bincount(arrays[f"{split}_labels"]).tolist() == [12_500, 12_500]

@@ -1,4 +1,4 @@
-"""Pathfinder: what is drawn is what the label says, contours keep apart, and published files are read or refused."""
+"""Pathfinder: images match their labels, contours do not touch, and published files are read or rejected."""
 
 import sys
 from dataclasses import replace
@@ -122,7 +122,7 @@ def test_pixels_use_the_whole_range_and_the_background_is_black(drawn):
     assert 0.5 < (pictures.images == 0).mean() < 0.95
 
 
-def test_ink_is_where_contours_and_markers_are_and_nowhere_else(drawn):
+def test_only_contours_and_markers_are_drawn(drawn):
     recipe, pictures = drawn
     for n, (image, markers) in enumerate(zip(pictures.images, pictures.scenes.markers, strict=True)):
         ends, _, _ = lines(recipe, pictures, n)

@@ -1,4 +1,4 @@
-"""Retrieval: pairs of papers as the Long Range Arena has them; a line that is not right is named."""
+"""Retrieval: pairs of papers from the Long Range Arena; invalid lines are rejected."""
 
 import re
 
@@ -39,7 +39,7 @@ def documents(samples):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
-def test_pairs_are_read_as_they_stand_with_an_end_to_each_document(place, folder, ends):
+def test_pairs_are_read_literally_with_end_tokens(place, folder, ends):
     path = write(place, folder=folder, ends=ends)
     heard: list[str] = []
     problem = load(place, heard=heard)

@@ -1,4 +1,4 @@
-"""SciPy's RK45, many at once."""
+"""The vectorized RK45 against that of SciPy."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Spoken digits: the published split, voices held out, the same recordings from every kind of file."""
+"""Spoken digits: the published split, held-out speakers, and equal recordings from every file format."""
 
 import io
 import re
@@ -101,7 +101,7 @@ def test_every_kind_of_file_gives_the_same_recordings(write, tmp_path):
     assert spoken.digest() == read_spoken(write_arrays(tmp_path / "other", digits)).digest()
 
 
-def test_the_published_split_has_all_voices_in_all_parts(tmp_path):
+def test_the_published_split_has_all_speakers_in_all_splits(tmp_path):
     spoken = read_spoken(write_arrays(tmp_path, some_digits()))
     parts = split(spoken, "")
     assert {name: set(spoken.take[q].tolist()) for name, q in parts.items()} == {
@@ -182,7 +182,7 @@ def test_augmentation_varies_training_recordings(tmp_path, cache):
     assert varied.inputs.max() < 20
 
 
-def test_settings_survive_a_table():
+def test_settings_round_trip_through_a_table():
     task = SpokenDigits(spikes=ENCODER, speaker="theo", augment=EventAugmentation(roll=3))
     assert build(SpokenDigits, table_of(task), "data") == task
 

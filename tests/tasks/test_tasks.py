@@ -1,4 +1,4 @@
-"""Tasks: the data are what their recipes say, split as published, and a file that is not right is named."""
+"""Tasks: data follow the published procedures and splits, and invalid files are rejected."""
 
 import gc
 import json
@@ -96,7 +96,7 @@ def test_a_truncated_file_of_arrays_is_rejected(save, tmp_path):
             read_arrays(path)
 
 
-def test_a_file_that_is_refused_is_closed(tmp_path):
+def test_a_rejected_file_is_closed(tmp_path):
     (tmp_path / "q.npz").write_bytes(b"PK\x03\x04 and no more")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -284,7 +284,7 @@ def test_copies_are_the_same_swings_through_other_noise(cache, monkeypatch):
     assert difference.max() <= 1
 
 
-def test_mirrored_pendulums_are_added_to_those_to_learn_from_only(cache, monkeypatch):
+def test_mirrored_pendulums_are_only_in_the_training_data(cache, monkeypatch):
     monkeypatch.setattr(pendulum, "SIZES", {"train": 3, "valid": 2, "test": 1})
     plain, more = (Pendulum(frames=8, mirrored=q).load(DataFolder(), "strict", silent) for q in (False, True))
     assert [len(q) for q in (more.train, more.valid, more.test)] == [6, 2, 1]
@@ -403,7 +403,7 @@ def test_the_published_archive_gives_the_same_rollouts(tmp_path):
         walker2d.read_rollouts(path)
 
 
-def test_rollouts_are_split_in_75_10_and_15_of_a_hundred():
+def test_rollouts_are_split_into_75_10_and_15_percent():
     parts = walker2d.split(list(range(400)))
     assert [len(part) for part in parts] == [300, 40, 60]
     assert sorted(n for part in parts for n in part) == list(range(400))
@@ -449,7 +449,7 @@ def test_copies_lose_steps_of_their_own_and_the_first_is_as_published(tmp_path, 
         Walker2d(copies=0)
 
 
-def test_the_papers_protocol_looks_ahead_and_chooses_on_the_test_set(tmp_path, cache):
+def test_the_papers_protocol_is_bidirectional_and_selects_on_the_test_set(tmp_path, cache):
     write_rollouts(tmp_path)
     strict, paper = (Walker2d().load(DataFolder(tmp_path), protocol, silent) for protocol in ("strict", "paper"))
     assert paper.model == {"bidirectional": True}

@@ -1,4 +1,4 @@
-"""Rollouts of a walking robot: the layout of the data set, the same ones from the same seed, and a real walk."""
+"""Simulated rollouts: the layout of the data set, determinism, and a stable gait."""
 
 import sys
 
@@ -20,7 +20,7 @@ def _needs_mujoco():
         pytest.importorskip(name, reason=f"{name} is missing; pip install 's7-ssm[walker]'")
 
 
-def test_rollouts_are_laid_end_to_end(walks):
+def test_rollouts_are_concatenated(walks):
     obs, offsets, names = walks
     assert obs.dtype == np.float32
     assert obs.shape == (offsets[-1], 17)

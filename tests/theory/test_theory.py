@@ -1,4 +1,4 @@
-"""The checks of the theory: each holds for the real transitions, and fails for those that are broken."""
+"""The checks of the theory hold for the real transitions and fail for broken ones."""
 
 import json
 import sys
@@ -150,7 +150,7 @@ def test_the_weight_ratio(a, b, w, dt, sign):
 @settings(max_examples=25)
 @given(tau=st.floats(0.6, 1e5))
 @pytest.mark.parametrize("alternative", ALTERNATIVES, ids=lambda alternative: alternative.name)
-def test_raw_parameters_make_the_memory_they_are_for(alternative, tau):
+def test_raw_parameters_give_the_requested_time_constants(alternative, tau):
     np.testing.assert_allclose(alternative.time(alternative.raw(np.array([tau]))), tau, rtol=1e-9)
 
 
@@ -178,7 +178,7 @@ def test_an_unknown_check():
         verify(["stabilty"])
 
 
-def test_single_precision_elsewhere_stays():
+def test_single_precision_is_preserved():
     """A check computes in float64 and leaves the caller's precision alone."""
     with jax.enable_x64(False):
         checks = verify(["weight-ratio"])

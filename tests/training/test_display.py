@@ -1,4 +1,4 @@
-"""What is shown while a model trains."""
+"""The progress of training on the terminal."""
 
 import io
 import json

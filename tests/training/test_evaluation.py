@@ -1,4 +1,4 @@
-"""Measuring: every target weighs the same, whatever batch it comes in."""
+"""Evaluation: every target has the same weight, regardless of its batch."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def confused(model, samples, objective):
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8])
-def test_a_confusion_is_counted_from_right_to_taken_for(dtype):
+def test_the_confusion_matrix_counts_true_and_predicted_classes(dtype):
     classes = 20
     right, taken = RNG.integers(10, classes, 30), RNG.integers(0, classes, 30)
     samples = Samples.of(np.eye(classes)[taken][:, None], right.astype(dtype), per_step=False)

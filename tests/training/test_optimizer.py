@@ -1,4 +1,4 @@
-"""The optimizer is AdamW as Optax has it, with every parameter in the group that it is said to be in."""
+"""The optimizer equals AdamW of optax, and every parameter is in its declared group."""
 
 import equinox as eqx
 import jax
@@ -150,7 +150,7 @@ def test_groups_have_their_learning_rates_and_only_matrices_decay(name):
         np.testing.assert_array_equal(decays[place], np.full(shape, decay, np.float32))
 
 
-def test_a_group_without_its_own_settings_has_those_of_all():
+def test_a_group_without_its_own_settings_uses_the_common_ones():
     config = TrainConfig(learning_rate=3.0, weight_decay=0.3)
     assert config.rates == {"ssm": 3.0, "selective": 3.0, "rest": 3.0}
     assert config.decays == {"ssm": 0.0, "selective": 0.3, "rest": 0.3}
@@ -167,7 +167,7 @@ def test_steps_are_counted_in_gathered_batches(batches, accumulate, warmup, expe
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_is_put_together_again(name):
+def test_a_flattened_model_is_rebuilt(name):
     model = build(name)
     layout, vector, carried = flatten(model)
     assert vector.size == model.parameter_count

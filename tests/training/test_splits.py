@@ -1,4 +1,4 @@
-"""From what users pass to checked splits: labels, validation fractions, gaps, and what is rejected before training."""
+"""Preparation of training data: labels, validation fractions, gaps, and rejected inputs."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""Training on arrays: it learns, it resumes to the same bits, and errors name what is wrong."""
+"""Training on arrays: it learns, it resumes bit-equal, and errors name the cause."""
 
 import json
 import shutil
@@ -166,7 +166,7 @@ class Slow(Augmentation):
         return samples.take(chosen)
 
 
-def test_the_pace_counts_the_making_of_batches():
+def test_the_pace_includes_the_preparation_of_batches():
     samples = s7.Samples.of(*sums())
     trainer = Trainer.start(classifier(), CrossEntropy(2), samples, samples, TrainConfig(batch_size=7), 0, Slow())
     # A few may have been made before the clock began to run.
