@@ -7,12 +7,12 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from s7.records import RunRecord
 from s7.study.messages import EpochDone, Failed, Finished, Started, Stopped, TrialSpec, read_event
 from s7.study.trial import Events, run
+from tests.rollouts import write_rollouts
 
 SMALL = {
     "model": {"width": 4, "state": 3, "depth": 1, "form": {"rank": 2}},
@@ -24,15 +24,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A data folder with a few short rollouts of walker2d."""
-    folder = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(100, 160, 20)
-    obs = np.cumsum(rng.normal(size=(lengths.sum(), 17)), 0).astype(np.float32)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.array([f"rollout_{n:03d}.npy" for n in range(20)])
-    (folder / "walker2d").mkdir()
-    np.savez(folder / "walker2d" / "rollouts.npz", obs=obs, offsets=offsets, names=names)
-    return folder
+    return write_rollouts(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture
