@@ -3,9 +3,11 @@
 import errno
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 import equinox as eqx
@@ -17,7 +19,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 import s7
-from s7 import storage
+from s7 import registry, storage
 
 ENCODERS = [s7.TokenEncoder(7), s7.EventEncoder((3, 2), token=False), s7.LinearEncoder(2), s7.ImageEncoder((8, 9, 1))]
 HEADS = [s7.Mean(2), s7.TimeMean(2), s7.Last(2), s7.PerStep(2), s7.Retrieval()]
@@ -438,3 +440,19 @@ def test_mutated_files_give_one_line_errors(tmp_path):
             refused.append(str(error))
     assert len(refused) > 75
     assert all(message.startswith(f"{path}: ") and "\n" not in message for message in refused)
+
+
+def test_loading_imports_the_plugins_that_the_user_lists(tmp_path, monkeypatch):
+    source = "import equinox as eqx\n\n\nclass Gain(eqx.Module):\n    value: float\n"
+    (tmp_path / "plugged_gain.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = s7.save(import_module("plugged_gain").Gain(2.5), tmp_path / "gain.safetensors")
+    monkeypatch.delitem(sys.modules, "plugged_gain")
+    registry.load_plugins.cache_clear()
+    with pytest.raises(ValueError, match="no class 'plugged_gain:Gain'; import plugged_gain first, or set S7_PLUGINS"):
+        s7.load(path)
+    monkeypatch.setenv("S7_PLUGINS", "plugged_gain")
+    registry.load_plugins.cache_clear()
+    assert s7.load(path).value == 2.5
+    monkeypatch.delitem(sys.modules, "plugged_gain")
+    registry.load_plugins.cache_clear()

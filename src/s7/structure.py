@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from s7.registry import find_class, is_builtin, qualified_name, require_importable
+from s7.registry import find_class, is_builtin, load_plugins, qualified_name, require_importable
 
 Arrays = dict[str, np.ndarray]
 
@@ -147,6 +147,9 @@ def _rebuild_array(array: np.ndarray, name: str, kind: str, dtype: str) -> Any:
 
 def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
     cls: Any = find_class(name)
+    if cls is None:
+        load_plugins()
+        cls = find_class(name)
     if cls is None:
         module = name.partition(":")[0]
         raise ValueError(f"no class {name!r}; import {module} first, or set S7_PLUGINS={module}")
