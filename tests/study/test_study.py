@@ -7,7 +7,7 @@ from s7.study import Study, StudyConfig, Variant
 
 def test_a_folder_holds_runs_of_one_configuration(make_study, run):
     run(make_study("s7", seeds=1, minutes=3.0))
-    with pytest.raises(ValueError, match=r"out: its runs were made with minutes 3.0, not 5.0; choose another folder"):
+    with pytest.raises(ValueError, match=r"out: its runs have minutes 3.0, not 5.0; choose another folder"):
         run(make_study("s7", seeds=1, minutes=5.0))
     with pytest.raises(ValueError, match=r"settings of the preset, not train\.batch_size=4"):
         run(make_study("s7", seeds=1, minutes=3.0, settings={"train": {"batch_size": 4}}))

@@ -1,7 +1,7 @@
 """Everything that S7 prints or publishes: numbers and tables as text, plots, Markdown and HTML pages.
 
-`text` and `markdown` need nothing but the standard library. `plots` needs matplotlib and `pages` jinja2, which the
-extra `report` installs; call `require` before importing them.
+`text` and `markdown` need only the standard library. `plots` needs matplotlib and `pages` needs jinja2, which the extra
+`report` installs; call `require` before importing them.
 """
 
 from importlib import import_module

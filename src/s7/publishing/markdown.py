@@ -33,15 +33,15 @@ class Document:
         self._parts.append(f"{'#' * level} {title}")
 
     def paragraph(self, text: str) -> None:
-        """Add a paragraph, with its lines broken anew."""
+        """Add a paragraph, with lines wrapped to the width of the page."""
         self._parts.append(_filled(text))
 
     def raw(self, text: str) -> None:
-        """Add Markdown as it is."""
+        """Add Markdown unchanged."""
         self._parts.append(text.strip("\n"))
 
     def command(self, line: str) -> None:
-        """Add a command in a block of its own."""
+        """Add a command in a code block."""
         self._parts.append(f"    {line}")
 
     def made_by(self, line: str) -> None:
@@ -68,7 +68,7 @@ class Document:
         return "\n\n".join(self._parts) + "\n"
 
     def write(self, out: Path) -> Path:
-        """Write the page to a file, whole or not at all."""
+        """Write the page to a file atomically."""
         write_atomically(out, self.text().encode())
         return out
 
@@ -80,5 +80,5 @@ def _row(cells: Sequence[str]) -> str:
 def _filled(text: str, indent: str = "") -> str:
     # Breaking lines only at spaces between words keeps formulas and `code` whole.
     lines = fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).split("\n")
-    # A line that begins with a sign of a formula would be a list.
+    # A line that starts with the minus or plus sign of a formula would be a list.
     return "\n".join(f"\\{line}" if line.startswith(("- ", "+ ", "# ")) and n else line for n, line in enumerate(lines))

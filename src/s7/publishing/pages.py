@@ -107,7 +107,7 @@ class Confusion(Part):
 
 @dataclass(frozen=True)
 class Verdicts(Part):
-    """A list of claims: whether each holds, the claim, and what was measured."""
+    """A list of claims: whether each holds, the claim, and the measurement."""
 
     items: Sequence[tuple[bool, str, str]]
 
@@ -124,7 +124,7 @@ class Section(Part):
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page. `intro` stands below the cards, before the table of contents."""
+    """A page. `intro` is shown after the cards and before the table of contents."""
 
     title: str
     sections: Sequence[Section]
@@ -136,12 +136,12 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML: one file without scripts that refers to nothing outside of itself."""
+    """The page as self-contained HTML without scripts."""
     return _environment().get_template("page.html.jinja").render(page=page, light=LIGHT, dark=DARK, version=__version__)
 
 
 def write(page: Page, out: Path) -> Path:
-    """Write the page to a file, whole or not at all."""
+    """Write the page to a file atomically."""
     write_atomically(out, render(page).encode())
     return out
 

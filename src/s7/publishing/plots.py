@@ -25,7 +25,7 @@ from s7.storage import write_atomically
 COLOUR = {role: f"#0101{n:02x}" for n, role in enumerate(ROLES)}
 INK, SOFT, FAINT, TRUTH = (COLOUR[role] for role in ROLES[:4])
 COLOURS = [COLOUR[role] for role in ROLES[4:]]
-# Lines and dots are told apart by these too, for readers who do not see the colours.
+# Lines and dots also differ by these, for readers who cannot distinguish the colours.
 MARKERS = "os^DvPX*"
 # Inches: the width of a page's column.
 WIDTH = 8.0
@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.image_inline": True,
     "image.composite_image": False,
-    # Labels come from files, and a dollar in them is a dollar.
+    # Labels come from files, so dollar signs are not mathematics.
     "text.parse_math": False,
     "font.size": 10,
     "text.color": INK,
@@ -87,7 +87,7 @@ def draw(name: str, make: Callable[..., Figure], *arguments: Any) -> Svg:
         # The browser has the letters that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = make(*arguments)
-        # A date or a version would change the file where nothing in the figure has changed.
+        # A date or a version would change the file of an unchanged figure.
         no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
     svg = buffer.getvalue()
@@ -152,7 +152,7 @@ def _chosen(y: np.ndarray, intervals: int, pick: Callable[..., Any]) -> np.ndarr
 
 
 def log_scale(axes: Axes, low: float, high: float, which: str = "y") -> None:
-    """Make an axis logarithmic, with a few labelled ticks whatever the range."""
+    """Make an axis logarithmic, with a few labelled ticks for any range."""
     axis = axes.yaxis if which == "y" else axes.xaxis
     (axes.set_yscale if which == "y" else axes.set_xscale)("log")
     ratio = high / low
@@ -166,7 +166,7 @@ def log_scale(axes: Axes, low: float, high: float, which: str = "y") -> None:
 
 
 def wrapped(label: str, width: int = 24) -> str:
-    """A label in lines of about so many characters, so that long ones leave room for the data."""
+    """Break a long label into lines of about this many characters, to leave room for the data."""
     return "\n".join(textwrap.wrap(label, width)) or label
 
 

@@ -11,7 +11,7 @@ MISSING = "–"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits; whole numbers below a million are shown in full.
+    """Format a number with `digits` significant digits. Whole numbers below a million are shown in full.
 
     >>> number(0.123456), number(1234567.8), number(12), number(0.00012345), number(None)
     ('0.1235', '1,234,568', '12', '1.234e-04', '–')
@@ -31,7 +31,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def mean_std(values: Sequence[float]) -> str:
-    """Mean ± standard deviation (n − 1), to two digits of the latter; a single value as it is.
+    """Format mean ± standard deviation (n − 1), with two digits of the latter; a single value has no deviation.
 
     >>> mean_std([1.0, 1.1, 1.2])
     '1.10 ± 0.10'
@@ -55,7 +55,7 @@ def mean_std(values: Sequence[float]) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """The name of a metric as readers know it: `mse` is MSE."""
+    """The usual name of a metric: MSE for `mse`."""
     return METRIC_NAMES.get(metric, metric)
 
 
@@ -65,7 +65,7 @@ def is_percent(metric: str) -> bool:
 
 
 def metric_value(metric: str, value: float | None) -> str:
-    """One value of a metric, in percent where that is usual.
+    """Format a value of a metric, in percent if that is usual.
 
     >>> metric_value("accuracy", 0.951), metric_value("mse", 0.0123456)
     ('95.10 %', '0.01235')
@@ -76,14 +76,14 @@ def metric_value(metric: str, value: float | None) -> str:
 
 
 def metric_mean_std(metric: str, values: Sequence[float]) -> str:
-    """Mean ± standard deviation of a metric over runs; a single value as it is."""
+    """Format mean ± standard deviation of a metric over runs; a single value has no deviation."""
     if len(values) < 2:
         return metric_value(metric, values[0] if values else None)
     return f"{mean_std([100 * value for value in values])} %" if is_percent(metric) else mean_std(values)
 
 
 def duration(seconds: float) -> str:
-    """A length of time for a sentence or a table, in its two largest units.
+    """Format a duration for a sentence or a table, in its two largest units.
 
     >>> duration(3.14159), duration(100), duration(200), duration(8000)
     ('3.1 s', '100 s', '3 min 20 s', '2 h 13 min')
@@ -102,7 +102,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A length of time for a line that is updated: minutes and seconds, and hours where there are any.
+    """Format a duration for a line that is updated: minutes and seconds, and hours if needed.
 
     >>> clock(65), clock(3665), clock(float("inf"))
     ('1:05', '1:01:05', '?')
@@ -115,7 +115,7 @@ def clock(seconds: float) -> str:
 
 
 def count(n: int, one: str, many: str | None = None) -> str:
-    """A number of things, singular or plural.
+    """Format a number of things, singular or plural.
 
     >>> count(1, "run"), count(1200, "run"), count(2, "entry", "entries")
     ('1 run', '1,200 runs', '2 entries')
@@ -124,11 +124,11 @@ def count(n: int, one: str, many: str | None = None) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "<>") -> str:
-    """A table for a terminal.
+    """Format a table for a terminal.
 
     Args:
         heads: the names of the columns.
-        rows: a list of cells for each row, as many as there are columns.
+        rows: the cells of each row, one per column.
         align: "<" (left) or ">" (right) for each column; the last one is repeated for the columns that follow.
 
     >>> print(table(["model", "MSE"], [["s7", "0.45"], ["lstm", "1.05"]]))
@@ -144,5 +144,5 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "<>"
 
 
 def _decimals(deviation: float) -> int:
-    """Decimals that show two digits of it."""
+    """The number of decimals that show two digits of a deviation."""
     return min(max(0, 1 - math.floor(math.log10(deviation))), 12)

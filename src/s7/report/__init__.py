@@ -14,7 +14,7 @@ def write(runs: Sequence[Path], out: Path) -> Path:
 
     Args:
         runs: folders of runs, at least one.
-        out: the file to write. It is written whole or not at all.
+        out: the file to write. It is written atomically.
 
     Returns:
         The path of the file.

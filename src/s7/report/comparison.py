@@ -1,4 +1,4 @@
-"""Several runs side by side: every run, mean and deviation over seeds, the curves of all."""
+"""Comparison of several runs: every run, the mean and deviation over seeds, and all curves."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from s7.report.run import Run
 
 
 def grouped(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that differ only in their seeds, together, in the order in which they were given."""
+    """Group runs that differ only in their seeds, in the given order."""
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault(tuple(run.group), []).append(run)
@@ -31,10 +31,10 @@ def grouped(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
-    """What tells each group from the others: its model, and whatever else differs."""
+    """A label for each group: its model, and the properties that differ between groups."""
     kinds = [runs[0].group for runs in groups]
     differs = {field: len({getattr(kind, field) for kind in kinds}) > 1 for field in kinds[0]._fields}
-    # Variants of one model have names of their own.
+    # Variants of one model have their own names.
     shown = [field for field in ("model", "variant", "preset", "protocol") if differs[field]] or ["model"]
     return [
         ", ".join(part for part in (getattr(kind, field) for field in shown) if part) or kind.model or "run"
@@ -43,19 +43,19 @@ def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
 
 
 def representative(runs: Sequence[Run]) -> Run:
-    """The run that did best on the validation set."""
+    """The run with the best validation metric."""
     return min(runs, key=lambda run: _rank(run.value("valid", run.metric), run.record.better))
 
 
 def winner(groups: Sequence[Sequence[Run]]) -> int:
-    """The index of the group that did best on the validation set, in the mean over its seeds."""
+    """The index of the group with the best validation metric, averaged over its seeds."""
     first = groups[0][0]
     means = [_mean(values_of(runs, "valid", first.metric)) for runs in groups]
     return min(range(len(groups)), key=lambda n: _rank(means[n], first.record.better))
 
 
 def values_of(runs: Sequence[Run], split: str, metric: str) -> list[float]:
-    """A metric of the runs that have it. Unfinished runs count only where none is finished."""
+    """A metric of the runs that have it. Unfinished runs are used only if no run is finished."""
     finished = [run for run in runs if run.record.finished] or runs
     return [value for run in finished if (value := run.value(split, metric)) is not None]
 
@@ -99,7 +99,7 @@ def _summary(groups: list[list[Run]], names: list[str]) -> list[Part]:
     if any(len(runs) > 1 for runs in groups):
         notes.append("± is the standard deviation over seeds (n − 1).")
     if any(not run.record.finished for runs in groups for run in runs):
-        notes.append("Unfinished runs are left out, unless a group has no other.")
+        notes.append("Unfinished runs are omitted, unless a group has no others.")
     if len(groups) > 1:
         notes.append("Bold: best on the validation set.")
     if len(protocols) > 1:
@@ -109,7 +109,7 @@ def _summary(groups: list[list[Run]], names: list[str]) -> list[Part]:
 
 
 def _strip(groups: list[list[Run]], names: list[str], name: str) -> list[Part]:
-    """Every run's test result as a dot. There is nothing to see in less than two of them."""
+    """The test result of each run as a dot; empty for fewer than two results."""
     metric = groups[0][0].metric
     if sum(len(values_of(runs, "test", metric)) for runs in groups) < 2:
         return []

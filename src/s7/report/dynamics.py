@@ -12,10 +12,9 @@ from s7.report.selectivity import first_and_last, selectivity
 from s7.report.spectrum import growing, spectrum, time_constants
 
 MEMORY = Markup("""The factor |<i>a<sub>k</sub></i>| by which each state is multiplied at every step of a sequence: a
-dot at the median, a bar from the 5th to the 95th percentile. A state with a factor near 1 remembers for long (0.98:
-about 50 steps); one near 0 forgets at once. A long bar means that the state keeps or drops its past depending on the
-input""")
-GAPS = " and on the gap before each event. Events without a gap are left out."
+dot at the median, a bar from the 5th to the 95th percentile. A state with a factor near 1 has a long memory (0.98:
+about 50 steps); one near 0 forgets immediately. A long bar means that the memory of the state depends on the input""")
+GAPS = " and on the gap before each event. Events without a gap are omitted."
 CONSTANTS = Markup("""The time in which a state forgets all but 1/e of its past if the input does not change: a tick at
 each state's median over the sequence, a thin line from the 5th to the 95th percentile. Dashed: the length of the
 sequence.""")

@@ -1,4 +1,4 @@
-"""The head of the page: what was trained on what, and how well it does."""
+"""The head of the page: the task, the model and its results."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from s7.report.run import Run
 
 
 class Headline(NamedTuple):
-    """The fields of a `Page` that stand above its sections."""
+    """The fields of a `Page` above its sections."""
 
     title: str
     eyebrow: str
@@ -22,7 +22,7 @@ class Headline(NamedTuple):
 
 
 def headline(run: Run) -> Headline:
-    """For one run."""
+    """The head of the page for one run."""
     metric, cards = run.metric, []
     if run.record.finished:
         tested = run.value("test", metric) is not None
@@ -42,7 +42,7 @@ def headline(run: Run) -> Headline:
 
 
 def headline_of_groups(groups: Sequence[Sequence[Run]]) -> Headline:
-    """For several runs: which did best, over how many seeds."""
+    """The head of the page for several runs: the best group and its number of seeds."""
     runs = [run for group in groups for run in group]
     first, unfinished = runs[0], sum(not run.record.finished for run in runs)
     tasks = {run.group.task for run in runs}
@@ -63,7 +63,7 @@ def headline_of_groups(groups: Sequence[Sequence[Run]]) -> Headline:
 
 
 def _baselines(run: Run, reached: float | None) -> list[Card]:
-    """What can be reached without training."""
+    """The baselines that need no training."""
     metric, cards = run.metric, []
     for name, values in run.result.baselines.items():
         value = values.get(metric)

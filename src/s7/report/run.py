@@ -1,4 +1,4 @@
-"""What a report reads from a run folder: the record, and a few sequences with the model's outputs."""
+"""The inputs of a report, from a run folder: the record, and a few sequences with the model's outputs."""
 
 import json
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Example(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What runs have in common that differ only in their seeds."""
+    """The properties that runs of a group share. They differ only in their seeds."""
 
     task: str
     model: str
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def group(self) -> Group:
-        """What the run has in common with other seeds."""
+        """The properties that the run shares with runs of other seeds."""
         return Group(*(getattr(self.record, name) for name in Group._fields))
 
     @property

@@ -1,4 +1,4 @@
-"""What it takes to repeat a run: its command, settings, versions and data."""
+"""The information to repeat a run: its command, settings, versions and data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

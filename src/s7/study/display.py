@@ -13,7 +13,7 @@ from s7.study.study import Trial
 
 
 class Silent(Listener):
-    """Prints nothing: with --json everything is printed at the end."""
+    """Prints no progress: with --json, the output is printed at the end."""
 
     def __enter__(self) -> "Silent":
         return self
@@ -21,10 +21,10 @@ class Silent(Listener):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def say(self, text: str) -> None:
-        """Print a message for people."""
+        """Print a message for the user."""
 
 
 class Display(Silent):

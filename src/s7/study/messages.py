@@ -1,4 +1,4 @@
-"""What a study and the processes of its trials tell each other: a specification as JSON, events as JSON lines."""
+"""Messages between a study and the processes of its trials: a specification as JSON, and events as JSON lines."""
 
 import json
 from dataclasses import asdict, dataclass, field, fields
@@ -11,12 +11,12 @@ from s7.storage import write_atomically
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """Everything that a trial's process needs to know.
+    """The specification of a trial, which its process reads.
 
     Attributes:
         folder: The run folder. A run that was begun there is resumed.
         settings: Settings over those of the preset, in the sections data, model and train.
-        minutes: Training time; None to train as long as the settings say.
+        minutes: Training time; None for the epochs or steps of the settings.
         test: Whether to evaluate on the test data at the end.
         variant: The label of the variant; empty for a model as it is.
         data: The data folder; None for the default.
@@ -40,7 +40,7 @@ class TrialSpec:
 
     @classmethod
     def read(cls, path: Path) -> "TrialSpec":
-        """Read what `write` wrote."""
+        """Read a specification that `write` wrote."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
@@ -59,7 +59,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Started(Event):
-    """The process runs and begins or resumes its run."""
+    """The process has started and starts or resumes its run."""
 
     name = "started"
     resumed: bool
@@ -104,7 +104,7 @@ EVENTS: dict[str, type[Event]] = {event.name: event for event in (Started, Epoch
 
 
 def read_event(line: bytes | str) -> Event | None:
-    """The event of a line; None for a line that is not complete, as a killed process leaves behind."""
+    """The event of a line; None for an incomplete line of a killed process."""
     try:
         values = json.loads(line)
         return EVENTS[values.pop("event")](**values)

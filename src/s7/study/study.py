@@ -22,7 +22,7 @@ class Variant:
     Attributes:
         model: The architecture, as `--model` names it.
         label: The name of the modification; empty for the model as it is.
-        settings: What the modification changes, in the sections data, model and train.
+        settings: The changed settings, in the sections data, model and train.
     """
 
     model: str = "s7"
@@ -45,11 +45,11 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """What all trials of a study share.
+    """The configuration that all trials of a study share.
 
     Attributes:
         settings: Settings over those of the preset, in the sections data, model and train.
-        minutes: Training time of each trial; None to train as long as the settings say.
+        minutes: Training time of each trial; None for the epochs or steps of the settings.
         test: Whether to evaluate on the test data.
     """
 
@@ -136,7 +136,7 @@ class Study:
         for name, value in mine.items():
             if theirs.get(name) != value:
                 difference = f"{name} {_to_text(theirs.get(name))}, not {_to_text(value)}"
-                raise ValueError(f"{self.out}: its runs were made with {difference}; choose another folder")
+                raise ValueError(f"{self.out}: its runs have {difference}; choose another folder")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The summary of a study: for each variant the mean over seeds, the cost, and whether differences exceed the noise."""
+"""The summary of a study: means over seeds, costs, and the significance of differences."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from s7.publishing.text import MISSING, metric_mean_std, metric_name, metric_val
 from s7.records import Result
 from s7.study.study import Study, Variant
 
-# A difference of more than this many standard errors counts as more than noise.
+# A difference of more than this many standard errors is significant.
 SIGNIFICANT = 2.0
 
 
@@ -23,10 +23,10 @@ class Score:
     Attributes:
         valid: The validation metric of each run.
         test: The test metric of each run; empty if the test data were not used.
-        failures: Why other runs failed.
+        failures: The reasons of failed runs.
         epochs, minutes, steps_per_second: Means over the runs.
         peak_memory_mb: The maximum over the runs.
-        gaps: "used", "not used" or "none": what the model does with the time between events.
+        gaps: Whether the model uses the time gaps: "used", "not used", or "none" if the data have no gaps.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Score:
 
     @property
     def values(self) -> list[float]:
-        """The metric that counts: on the test data, or on the validation data if there is no test."""
+        """The metric on the test data, or on the validation data if the test data were not used."""
         return self.test or self.valid
 
     @classmethod
@@ -68,11 +68,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a score differs from the first. Both are None if there are too few runs to tell.
+    """The difference of a score from the first. Both attributes are None if there are too few runs.
 
     Attributes:
         difference: The difference of the means.
-        verdict: "better", "worse", or "no" if the difference does not exceed the noise.
+        verdict: "better", "worse", or "no" if the difference is not significant.
     """
 
     difference: float | None = None
@@ -114,7 +114,7 @@ class Summary:
 
     @classmethod
     def read(cls, path: Path) -> "Summary":
-        """Read a comparison.json, which holds what `record` returns."""
+        """Read a comparison.json, the content of which is `record`."""
         table = json.loads(path.read_text(encoding="utf-8"))
         known = {one.name for one in fields(Score)}
         scores = []
@@ -151,14 +151,14 @@ class Summary:
 
     def ablation(self) -> str:
         """A table for the terminal that compares each variant with the first."""
-        heads = ["variant", f"{self.split} {metric_name(self.metric)}", "seeds", "difference", "beyond noise"]
+        heads = ["variant", f"{self.split} {metric_name(self.metric)}", "seeds", "difference", "significant"]
         rows = []
         for score in self.scores:
             compared = comparison_text(self.metric, self.compared(score))
             rows.append([*self._cells(score), *compared, _parameters(score)])
         legend = (
             f"difference: relative to {self.scores[0].name}; "
-            f"beyond noise: more than {SIGNIFICANT:g} standard errors of the difference of means"
+            f"significant: more than {SIGNIFICANT:g} standard errors of the difference of the means"
         )
         return "\n".join([table([*heads, "parameters"], rows), *self.notes(), legend])
 
