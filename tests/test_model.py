@@ -232,7 +232,7 @@ def test_the_parts_of_an_event_can_be_left_out():
         assert list(table) == [parts]
         index = {"token": tokens, "x": x, "y": y, "polarity": (p + 1) // 2}[parts]
         np.testing.assert_array_equal(encoder(table, jnp.asarray(tokens)), table[parts][index])
-    with pytest.raises(ValueError, match="all left out"):
+    with pytest.raises(ValueError, match="are all False; at least one must be True"):
         s7.EventEncoder((6, 4), token=False, x=False, y=False, polarity=False)
 
 

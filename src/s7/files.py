@@ -159,15 +159,18 @@ def _restored(config: Any, arrays: Arrays) -> Any:
     model_config = _config(config)
     _check_sizes(model_config, arrays)
     try:
-        skeleton = _skeleton(model_config, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        skeleton = _skeleton(model_config, repr(model_config), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     except Exception as error:  # whatever the constructors of a user's classes raise
         raise ValueError(f"the model cannot be built: {' '.join(str(error).split())[:200]}") from None
     return fill(skeleton, arrays)
 
 
 @lru_cache(maxsize=8)
-def _skeleton(config: ModelConfig, x64: bool) -> S7Model:
-    """The model with shapes in place of arrays."""
+def _skeleton(config: ModelConfig, text: str, x64: bool) -> S7Model:
+    """The model with shapes in place of arrays.
+
+    `text` is the configuration in words: it distinguishes 1, 1.0 and True, which are the same key of a cache.
+    """
     return eqx.filter_eval_shape(lambda: S7Model(config, key=jax.random.key(0)))
 
 
