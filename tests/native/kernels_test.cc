@@ -972,6 +972,148 @@ void test_forms() {
   check_forms({1451, 3, 2, 2});
 }
 
+// Windows -------------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct WindowArrays {
+  std::vector<T> token, dt, marks, initial, raw, drive, omega;
+};
+
+struct WindowProblem {
+  WindowShape shape;
+  WindowArrays<double> in;
+  std::vector<double> gradient;
+
+  std::string name() const {
+    const LayerShape& layer = shape.layer;
+    return "windows batch=" + std::to_string(layer.batch) + " length=" + std::to_string(layer.length) +
+           " state=" + std::to_string(layer.state) + " stride=" + std::to_string(shape.stride) +
+           " gain=" + std::to_string(int(layer.gain)) + (layer.oscillate ? " oscillating" : "") +
+           (layer.reverse ? " reverse" : "") + (in.token.empty() ? "" : " tokens") + (in.dt.empty() ? "" : " dt") +
+           (in.marks.empty() ? "" : " marks");
+  }
+};
+
+WindowProblem window_problem(const Options& options, int64_t batch, int64_t windows, int64_t stride, int64_t state,
+                             int64_t table) {
+  // The layer's problem has marks, gaps, rates and gains of every kind already.
+  LayerProblem layer = layer_problem(options, batch, windows * stride, 1, state);
+  WindowProblem problem = {{layer.shape, stride, table}, {}, {}};
+  const int64_t events = layer.shape.events(), rows = layer.shape.rows(), count = table > 0 ? table : events;
+  problem.in.dt = layer.in.dt;
+  problem.in.marks = layer.in.marks;
+  problem.in.initial = layer.in.initial;
+  problem.in.omega = layer.in.omega;
+  problem.in.raw = numbers(count * state, 2);
+  problem.in.drive = numbers(count * rows);
+  if (table > 0)
+    for (int64_t k = 0; k < events; ++k) problem.in.token.push_back(double(int64_t(generator() % uint32_t(table))));
+  problem.gradient = numbers(batch * windows * rows);
+  return problem;
+}
+
+std::vector<Real> plain_windows(const WindowProblem& problem, const WindowArrays<Real>& in) {
+  const LayerShape& shape = problem.shape.layer;
+  const int64_t state = shape.state, rows = shape.rows(), stride = problem.shape.stride;
+  std::vector<Real> out(problem.gradient.size());
+  std::vector<std::complex<Real>> x(state);
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    for (int64_t p = 0; p < state; ++p)
+      x[p] = {in.initial[n * rows + p], shape.oscillate ? in.initial[n * rows + state + p] : 0};
+    for (int64_t step = 0; step < shape.length; ++step) {
+      const int64_t k = shape.reverse ? shape.length - 1 - step : step, at = n * shape.length + k;
+      const int64_t row = in.token.empty() ? at : int64_t(in.token[at]);
+      const int mark = in.marks.empty() ? 0 : int(in.marks[at]);
+      for (int64_t p = 0; p < state; ++p) {
+        auto [a, gain] = discretize(shape, !in.dt.empty(), in.raw[row * state + p], shape.oscillate ? in.omega[p] : 0,
+                                    in.dt.empty() ? 1 : in.dt[at]);
+        const Real* drive = &in.drive[row * rows];
+        std::complex<Real> v = gain * std::complex<Real>(drive[p], shape.oscillate ? drive[state + p] : 0);
+        if (mark & kAbsent) a = 1, v = 0;
+        if (mark & kReset) a = 0;
+        x[p] = a * x[p] + v;
+        if (k % stride == (shape.reverse ? 0 : stride - 1)) {
+          Real* to = &out[(n * shape.length + k) / stride * rows];
+          to[p] = x[p].real();
+          if (shape.oscillate) to[state + p] = x[p].imag();
+        }
+      }
+    }
+  }
+  return out;
+}
+
+template <class T>
+struct WindowResults {
+  std::vector<T> x;
+  WindowArrays<T> gradients;
+};
+
+template <class T>
+WindowResults<T> run_windows(const Kernels<T>& kernels, const WindowProblem& problem, Pool pool) {
+  const WindowArrays<double>& from = problem.in;
+  const WindowArrays<T> in = {as<T>(from.token), as<T>(from.dt),    as<T>(from.marks), as<T>(from.initial),
+                              as<T>(from.raw),   as<T>(from.drive), as<T>(from.omega)};
+  const std::vector<T> gradient = as<T>(problem.gradient);
+  WindowResults<T> out = {unwritten<T>(gradient.size()),
+                          {{},
+                           unwritten<T>(in.dt.size()),
+                           {},
+                           unwritten<T>(in.initial.size()),
+                           unwritten<T>(in.raw.size()),
+                           unwritten<T>(in.drive.size()),
+                           unwritten<T>(in.omega.size())}};
+  const WindowInputs<T> inputs = {pointer(in.token), pointer(in.dt),    pointer(in.marks), pointer(in.initial),
+                                  pointer(in.raw),   pointer(in.drive), pointer(in.omega)};
+  kernels.window_scan(problem.shape, inputs, out.x.data(), pool);
+  WindowArrays<T>& of = out.gradients;
+  kernels.window_scan_gradient(
+      problem.shape, inputs, out.x.data(), gradient.data(),
+      {pointer(of.dt), pointer(of.initial), pointer(of.raw), pointer(of.drive), pointer(of.omega)}, pool);
+  return out;
+}
+
+void check_windows(const WindowProblem& problem) {
+  const WindowArrays<double>& from = problem.in;
+  WindowArrays<Real> in = {as<Real>(from.token), as<Real>(from.dt),    as<Real>(from.marks), as<Real>(from.initial),
+                           as<Real>(from.raw),   as<Real>(from.drive), as<Real>(from.omega)};
+  const std::vector<Real> plain = plain_windows(problem, in);
+  const auto loss = [&] {
+    const std::vector<Real> x = plain_windows(problem, in);
+    Real sum = 0;
+    for (size_t n = 0; n < x.size(); ++n) sum += x[n] * problem.gradient[n];
+    return sum;
+  };
+  const Slope dt = slope_of(in.dt, loss), initial = slope_of(in.initial, loss), raw = slope_of(in.raw, loss),
+              drive = slope_of(in.drive, loss), omega = slope_of(in.omega, loss);
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string name = problem.name() + ", " + set.name;
+    const auto found = run_windows(set.kernels<double>(), problem, kSerial);
+    check_close(found.x, plain, 1e-13, name + " double: x");
+    dt.check(found.gradients.dt, name + " double: ddt");
+    initial.check(found.gradients.initial, name + " double: dinitial");
+    raw.check(found.gradients.raw, name + " double: draw");
+    drive.check(found.gradients.drive, name + " double: ddrive");
+    omega.check(found.gradients.omega, name + " double: domega");
+    const auto single = run_windows(set.kernels<float>(), problem, kSerial);
+    check_close(single.x, plain, 5e-6, name + " float: x");
+    check_close(single.gradients.raw, found.gradients.raw, 5e-5, name + " float: draw");
+    check_close(single.gradients.drive, found.gradients.drive, 5e-5, name + " float: ddrive");
+    check_close(single.gradients.dt, found.gradients.dt, 5e-5, name + " float: ddt");
+  }
+}
+
+void test_windows() {
+  for (int n = 0; n < 150; ++n) {
+    Options options = any_options();
+    options.rank = 0;
+    options.block = {};
+    const int64_t table = one_of({0, 1, 3, 7});
+    check_windows(window_problem(options, one_of({1, 2, 5}), one_of({1, 2, 7}), one_of({1, 2, 3, 8}),
+                                 one_of({1, 2, 3, 7, 8, 9, 16, 17, 33}), table));
+  }
+}
+
 // The gate ------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -1080,6 +1222,8 @@ struct Problems {
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
   GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
+  WindowProblem tokens = window_problem({true, false, true, true, Gain::kRate, Direct::kStatic}, 5, 31, 8, 9, 7);
+  WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
 };
 
 // The results of all kernels, one after another.
@@ -1101,6 +1245,11 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
   append(all, {b.y, b.W_gradient, b.x_gradient, b.u_gradient, q.y, q.W_gradient, q.u_gradient});
   const auto gate = run_gate(kernels, problems.gate, pool);
   append(all, {gate.out, gate.z_gradient, gate.W_gradient, gate.c_gradient});
+  for (const WindowProblem* problem : {&problems.tokens, &problems.events}) {
+    const auto found = run_windows(kernels, *problem, pool);
+    const WindowArrays<T>& of = found.gradients;
+    append(all, {found.x, of.dt, of.initial, of.raw, of.drive, of.omega});
+  }
   return all;
 }
 
@@ -1225,6 +1374,7 @@ void test_all() {
   test_nan();
   test_scan();
   test_forms();
+  test_windows();
   test_gate();
   test_threads();
 }
