@@ -34,7 +34,7 @@ LAYERS = (
     "transitions forms compute fused",
     "norm pooling sequence_layer layer gating block reference",
     "encoders heads baselines",
-    "config model structure files",
+    "config model_inputs model structure files",
     "stream_program stream",
     "training inference",
     "tasks",

@@ -218,7 +218,7 @@ def test_tokens_computed_once_per_row_equal_those_computed_per_event(monkeypatch
         model = build("tokens", norm=norm)
         by_row = jax.jit(lambda i, d, m=model: m(i, d))(inputs, dt)
         with monkeypatch.context() as patch:
-            patch.setattr("s7.model.TABLE_PER_EVENT", 0)
+            patch.setattr("s7.model_inputs.TABLE_PER_EVENT", 0)
             by_event = jax.jit(lambda i, d, m=model: m(i, d))(inputs, dt)
         assert_close(by_row, by_event, 1e-13)
 

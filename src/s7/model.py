@@ -16,20 +16,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shaped
 
-from s7 import checks
 from s7.block import Block, BlockState
 from s7.config import ModelConfig, build_config
 from s7.heads import Steps
 from s7.initialization import Parameters, split
+from s7.model_inputs import check_segments, encode, segment_starts
 from s7.norm import Moments
-from s7.signal import Rows, Signal
-
-# Selective quantities are computed once per token instead of once per event if the vocabulary is at most this many
-# times as long as the sequence. A batch shares the table, so this is faster even for sequences shorter than it.
-TABLE_PER_EVENT = 4
+from s7.signal import Signal
 
 
 class ModelState(NamedTuple):
@@ -222,12 +217,8 @@ class S7Model(eqx.Module):
         head = self.config.head
         if head.documents > 1:
             raise ValueError("packed: the Retrieval head reads pairs, which cannot be packed")
-        numbers: Array = jnp.asarray(segments)
-        why = f"is not a segment: segments are -1 (padding) or 0 to {sequences - 1}"
-        numbers = checks.require(numbers, lambda n: (n < -1) | (n >= sequences), "segments", why)
-        self._check_starts(numbers)
-        reset = (numbers >= 0) & (numbers != jnp.concatenate([jnp.full(1, -1, numbers.dtype), numbers[:-1]]))
-        signal = self.encode(inputs, dt, None, mask=numbers >= 0)._replace(reset=reset)
+        numbers = check_segments(segments, sequences, self.stride)
+        signal = self.encode(inputs, dt, None, mask=numbers >= 0)._replace(reset=segment_starts(numbers))
         signal, _ = self._trunk(signal, key, None)
         if head.per_step:
             return head.decode(self.head, signal.values)
@@ -393,33 +384,7 @@ class S7Model(eqx.Module):
 
     def encode(self, inputs, dt, length, mask=None) -> Signal:
         """Check and encode a sequence: the input signal of the first block. Arguments are those of a call."""
-        encoder = self.config.encoder
-        events = np.shape(inputs)[0]
-        if events == 0:
-            raise ValueError("the sequence has no events")
-        if length is not None:
-            mask = jnp.arange(events) < checks.length(jnp.asarray(length), events)
-        inputs = encoder.validate(inputs, self._dtype, mask)
-        dt = self._gaps(dt, events, mask)
-        values = encoder(self.encoder, inputs)
-        rows = None
-        size = getattr(encoder, "size", None)
-        if size is not None and size <= TABLE_PER_EVENT * events:
-            rows = Rows(encoder.table(self.encoder), inputs)  # type: ignore[arg-type]
-        return Signal(values, dt, mask, rows=rows)
-
-    def _gaps(self, dt, events: int, mask):
-        if dt is None or self.config.gaps == "ignored":
-            if self.config.dt is None:
-                return None
-            dt = jnp.full(events, self.config.dt)
-        dt = jnp.asarray(dt, self._dtype)
-        if dt.shape != (events,):
-            raise ValueError(f"dt has shape {dt.shape}, expected ({events},) as the inputs have")
-        dt = checks.gaps(dt, mask)
-        if self.config.time_unit is not None:
-            dt = dt / self.config.time_unit
-        return dt if mask is None else jnp.where(mask, dt, 0)
+        return encode(self.config, self.encoder, self._dtype, inputs, dt, length, mask)
 
     def _trunk(self, signal: Signal, key, batch_axis) -> tuple[Signal, tuple[Moments | None, ...]]:
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
@@ -428,18 +393,6 @@ class S7Model(eqx.Module):
             signal, _, updated = block(signal, key=block_key, batch_axis=batch_axis)
             moments.append(updated)
         return signal, tuple(moments)
-
-    def _check_starts(self, segments: Array) -> None:
-        if isinstance(segments, Tracer):
-            return
-        numbers = np.asarray(segments)
-        starts = np.flatnonzero((numbers >= 0) & (numbers != np.concatenate([[-1], numbers[:-1]])))
-        crooked = starts[starts % self.stride != 0]
-        if crooked.size:
-            at = crooked[0]
-            raise ValueError(
-                f"packed: sequence {numbers[at]} starts at {at}, which is not a multiple of the stride {self.stride}"
-            )
 
 
 def _running(model: S7Model) -> list[Moments]:
