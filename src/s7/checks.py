@@ -29,7 +29,7 @@ class InvalidInput(ValueError):
 class checked(AbstractContextManager):
     """Check inputs inside compiled code too: `with s7.checked(): ...`.
 
-    An error in compiled code ends the block with a `ValueError`, whatever jit, grad or vmap the code ran under.
+    An error in compiled code ends the block with a `ValueError`, under any combination of jit, grad and vmap.
     Functions that were compiled outside of the block are compiled again inside of it.
     """
 
@@ -51,7 +51,7 @@ class checked(AbstractContextManager):
                     raise InvalidInput(message) from None
 
 
-# The lists of failures of all `checked` blocks; a callback of compiled code runs in a thread of its own.
+# The lists of failures of all `checked` blocks; a callback of compiled code runs in another thread.
 _listeners: list[list[str]] = []
 
 
@@ -123,7 +123,7 @@ def check_inputs(
 
     Args:
         encoder: The model's encoder, which says what it can read.
-        inputs: One sequence (L, ...), a batch (N, L, ...), or sequences laid end to end (E, ...) with `offsets`.
+        inputs: One sequence (L, ...), a batch (N, L, ...), or concatenated sequences (E, ...) with `offsets`.
         dt: Gaps before the events, (L), (N, L) or (E).
         length: How many events of each sequence count, a number or (N); None: all.
         offsets: Where each sequence starts, and the end: errors then name the sequence and the event in it.
@@ -192,7 +192,7 @@ def _compiled(array: Array, bad: Array, name: str, why: str) -> Array:
     value = jax.lax.stop_gradient(array).reshape(-1)[at]
     never = jax.ShapeDtypeStruct((), bool)
     failed = jax.pure_callback(report, never, flat.any(), at, value, vmap_method="broadcast_all")
-    return jnp.where(failed, 0, array)  # depends on the check, or XLA would leave it out
+    return jnp.where(failed, 0, array)  # depends on the check, or XLA would remove it
 
 
 def _is_known(array: Any) -> bool:

@@ -100,7 +100,7 @@ def evaluate(model: Any, data: Any, objective: Objective | None = None) -> dict[
 
 
 def _as_inputs(model: Any, inputs: Any, dt: Any) -> Samples:
-    """The inputs as samples, checked; their targets mean nothing."""
+    """The inputs as checked samples with placeholder targets."""
     if isinstance(inputs, Samples):
         if dt is not None:
             raise ValueError("dt: the samples have their own gaps; omit dt")

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
 
 def keep_compiled_code() -> None:
-    """Cache compiled programs on disk, so that the next start is faster, unless JAX is already told where."""
+    """Cache compiled programs on disk, so that the next start is faster, unless JAX is already configured to."""
     import jax
 
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]

@@ -33,24 +33,24 @@ def is_interactive(stream: Any = None) -> bool:
 
 
 class Bar:
-    """One progress bar. `display` is None where nothing is drawn."""
+    """One progress bar. `display` is None if it is not drawn."""
 
     def __init__(self, display: Any = None, task: Any = None):
         self._display, self._task = display, task
 
     def advance(self, amount: float = 1) -> None:
-        """Add to what is done."""
+        """Advance the bar."""
         if self._display is not None:
             self._display.advance(self._task, amount)
 
     def update(self, done: float | None = None, total: float | None = None, text: str | None = None) -> None:
-        """Set what is done, the total or the text; None leaves it as it is."""
+        """Set the position, the total or the text; None leaves it unchanged."""
         if self._display is not None:
             given = {"completed": done, "total": total, "description": text}
             self._display.update(self._task, **{name: value for name, value in given.items() if value is not None})
 
     def print(self, text: str) -> None:
-        """Print a line above the bar; nothing where no bar is drawn."""
+        """Print a line above the bar, if it is drawn."""
         if self._display is not None:
             self._display.console.print(text, markup=False, soft_wrap=True)
 
@@ -81,7 +81,7 @@ def bar(text: str, total: float | None = None, *, unit: Unit = "items", stream: 
 
 
 class Status:
-    """A line that says what is being done. `display` is None where nothing is drawn."""
+    """A line about the current operation. `display` is None if it is not drawn."""
 
     def __init__(self, display: Any = None):
         self._display = display
@@ -94,7 +94,7 @@ class Status:
 
 @contextmanager
 def status(text: str = "", *, spinner: bool = True, stream: Any = None) -> Iterator[Status]:
-    """Show what is being done, in one line, while the context lasts.
+    """Show the current operation in one line while the context lasts.
 
     Args:
         text: what is being done.

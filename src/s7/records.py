@@ -66,14 +66,14 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Result:
-    """What result.json holds. Runs on arrays have no task; attributes that a file lacks keep their defaults.
+    """The content of result.json. Runs on arrays have no task; attributes that a file lacks have their defaults.
 
     Attributes:
         valid: metrics of the best epoch on the validation data.
         test: metrics of the best epoch on the test data; empty if they were not used.
         better: "min" if a smaller `metric` is better, else "max".
         set: settings that differ from the preset, in the form that `--set` takes.
-        gaps: "used", "not used" or "none": what the model does with the time between events.
+        gaps: Whether the model uses the time gaps: "used", "not used", or "none" if the data have no gaps.
         baselines: metrics reached without a model, such as "most frequent class".
         confusion: counts with true classes as rows and predicted classes as columns.
         extra: entries of the file that are not attributes.
@@ -175,7 +175,7 @@ class RunRecord:
         write_atomically(folder / METRICS, lines.encode())
 
     def write_result(self, folder: Path) -> None:
-        """Write result.json alone; nothing if the run is not finished."""
+        """Write result.json alone, if the run is finished."""
         if self.result is not None:
             write_atomically(folder / RESULT, (json.dumps(self.result.to_json(), indent=2) + "\n").encode())
 

@@ -16,7 +16,7 @@ from s7.registry import Registered, unknown
 
 Table = dict[str, Any]
 
-# What is a number of each type: NumPy's numbers are too, and a whole number is also a number.
+# The classes accepted as each type: NumPy's too, and integers as floats.
 _NUMBERS = {int: numbers.Integral, float: numbers.Real}
 
 # Settings that had another name up to version 0.6.
@@ -189,7 +189,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
 
 
 def from_assignments(assignments: Iterable[str]) -> Table:
-    """The table that assignments such as "model.width=32" make. Values are TOML; what is not TOML is a string."""
+    """The table that assignments such as "model.width=32" make. Values are TOML, or else strings."""
     table: Table = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")

@@ -489,7 +489,7 @@ def test_too_few_rollouts_are_rejected(tmp_path, cache):
 def test_a_damaged_file_of_rollouts_is_rejected(tmp_path, cache):
     path = write_rollouts(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=f"^{path}: not a whole .npz file"):
+    with pytest.raises(ValueError, match=f"^{path}: damaged, or not an .npz file"):
         Walker2d().load(DataFolder(tmp_path), "strict", silent)
 
 

@@ -1,4 +1,4 @@
-"""What `--model` names: an architecture, as settings of the model."""
+"""Architectures, which `--model` selects by name: settings of the model."""
 
 from typing import Any, ClassVar
 
@@ -8,7 +8,7 @@ from s7.settings import Table
 
 
 class Architecture(Registered, kind="model", package="s7.baselines"):
-    """A model that commands know by name. Subclasses declare it; nothing is instantiated.
+    """An architecture that commands select by name. Subclasses declare it and are not instantiated.
 
         class LstmModel(Architecture, name="lstm"):
             \"\"\"Long short-term memory.\"\"\"            # the summary that `s7 models` prints

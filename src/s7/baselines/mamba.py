@@ -185,7 +185,7 @@ class MambaLayer(SequenceLayer):
 
 
 class _Scanned(NamedTuple):
-    """What the recurrence reads of each event (L), or of the last event of each window (M)."""
+    """The inputs of the recurrence for each event (L), or for the last event of each window (M)."""
 
     steps: Float[Array, "L E"]
     driven: Float[Array, "L E"]  # Δ_k * x_k

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the trials that are not finished and print what each change does."""
+    """Run the unfinished trials and print the effect of each change."""
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.settings import unknown

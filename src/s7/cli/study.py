@@ -1,4 +1,4 @@
-"""What `s7 compare` and `s7 ablate` share: their options, and running a study."""
+"""Shared code of `s7 compare` and `s7 ablate`: their options, and running a study."""
 
 import argparse
 import json

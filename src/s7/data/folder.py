@@ -1,6 +1,6 @@
-"""Where data are looked for, and where simulated data are kept.
+"""The search path of data files, and the cache of simulated data.
 
-`--data`, then $S7_DATA, then the cache: $XDG_CACHE_HOME/s7 or ~/.cache/s7. What is simulated goes to the cache.
+Data are searched in `--data`, then in $S7_DATA, then in the cache: $XDG_CACHE_HOME/s7 or ~/.cache/s7.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from s7.storage import write_atomically
 
 Arrays = dict[str, np.ndarray]
 
-# What NumPy and the libraries under it raise for a file that is damaged, or is something else.
+# The errors of NumPy and its dependencies for damaged files or files of another format.
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError),
     *(ValueError, TypeError, EOFError, OSError, KeyError, AttributeError),
@@ -31,20 +31,20 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class DataFolder:
-    """The places to look in; `given` is the user's own."""
+    """The folders to search; `given` is that of the user."""
 
     given: Path | None = None
 
     @property
     def places(self) -> list[Path]:
-        """In the order in which they are looked through."""
+        """The folders in search order."""
         if self.given is not None:
             return [self.given, cache_folder()]
         named = os.environ.get("S7_DATA")
         return [*([Path(named)] if named else []), cache_folder()]
 
     def find(self, *names: str) -> Path | None:
-        """The first of these files that is in any of the places."""
+        """The first of these files in the first folder that has one; None if there is none."""
         for place in self.places:
             for name in names:
                 if (place / name).exists():
@@ -52,45 +52,45 @@ class DataFolder:
         return None
 
     def require(self, *names: str, how: str) -> Path:
-        """As `find`; an error that says where it was looked for, and how to get it."""
+        """As `find`, but a missing file is an error that lists the folders and, from `how`, how to get the file."""
         found = self.find(*names)
         if found is None:
             raise FileNotFoundError(self.absence(*names, how=how))
         return found
 
     def absence(self, *names: str, how: str) -> str:
-        """What to say of files that are in none of the places."""
+        """The error message for a missing file."""
         return f"{names[0]} is not in {' or '.join(str(place) for place in self.places)}; {how}"
 
     def simulated(self, name: str, settings: dict[str, Any], make: Callable[[], Arrays]) -> Arrays:
-        """Arrays that `make` makes from these settings, made once and then read from the cache."""
+        """Arrays that `make` computes from these settings, cached by the settings."""
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
         path = cache_folder() / name / f"{digest}.npz"
         if path.exists():
             try:
                 return read_arrays(path)
             except ValueError:
-                path.unlink()  # half a disk or half a cache: it can be made again
+                path.unlink()  # a damaged cache is made again
         arrays = make()
         save_arrays(path, arrays)
         return arrays
 
 
 def save_arrays(path: Path, arrays: Arrays) -> None:
-    """An .npz file, whole or not at all."""
+    """Write an .npz file atomically."""
     buffer = BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())
 
 
 def read_arrays(path: Path, names: tuple[str, ...] = ()) -> Arrays:
-    """All arrays of an .npz file, which must have these names among them."""
+    """Read all arrays of an .npz file, which must include these names."""
     try:
-        # Opened here: np.load leaves a file open that is no archive.
+        # Opened here, because np.load does not close a file that is not an archive.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except _UNREADABLE as error:
-        raise ValueError(f"{path}: not a whole .npz file of plain arrays ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not an .npz file of plain arrays ({error}); get it again") from None
     absent = [name for name in names if name not in arrays]
     if absent:
         raise ValueError(f"{path}: has no array {', '.join(absent)}; it has {', '.join(arrays)}")

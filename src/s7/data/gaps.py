@@ -1,4 +1,4 @@
-"""Time gaps between events: computed from times, and told apart from times."""
+"""Time gaps between events: computed from times, and distinguished from times."""
 
 import math
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ CHANCE = 1e-4
 
 
 def gaps(times: Any, unit: str = "s") -> Any:
-    """Returns the time gap before each event; the first gap of a sequence is 0.
+    """Compute the time gap before each event. The first gap of a sequence is 0.
 
     Args:
         times: The times of the events of one sequence (L,), of sequences of one length (N, L), or a list of N

@@ -28,7 +28,7 @@ class _Format(NamedTuple):
     comment: bytes
     # The class names, if this line of the header has them.
     classes: Callable[[str], list[str]]
-    # How the header names the classes, for who forgot them.
+    # The header line that lists the classes, for error messages.
     example: str
     # The dimensions and the class of a line.
     parts: Callable[[str], tuple[list[str], str]]
@@ -133,7 +133,7 @@ def _series(dimensions: list[str], others: list[Float32[np.ndarray, "L D"]]) -> 
 
 
 def _numbers(text: str, dimension: int) -> Float32[np.ndarray, " L"]:
-    # The fastest that NumPy has. What stops it early is an error in some versions and a warning in others.
+    # NumPy's fastest parser. Invalid text is an error in some versions and a warning in others.
     with warnings.catch_warnings(), np.errstate(over="ignore"):
         warnings.simplefilter("ignore", DeprecationWarning)
         try:

@@ -25,7 +25,7 @@ _UNREADABLE = (
 
 
 def is_unpacked(path: Path, patterns: tuple[str, ...]) -> bool:
-    """Whether `unpack` has nothing left to do."""
+    """Whether the archive is already unpacked."""
     return set(patterns) <= set(_done(path))
 
 

@@ -169,14 +169,14 @@ def files(path: Path) -> list[Path]:
 
 
 def digest(path: Path) -> str:
-    """Of a file's content: what was read from it once holds for as long as it is the same."""
+    """The digest of a file's content, the key of the cache."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def opened(path: Path, half: str) -> Iterator[tuple[IO[bytes], str]]:
-    """The lines of TRAIN or TEST, and what to call them in messages."""
+    """The lines of TRAIN or TEST, and their name in messages."""
     if path.suffix != ".zip":
         file = path.with_name(f"EigenWorms_{half}{path.suffix}")
         with file.open("rb") as lines:

@@ -1,4 +1,4 @@
-"""Tasks: where data come from, how they are split, and what a model has to predict.
+"""Tasks: the source of data, their splits, and the prediction that is asked for.
 
 A task is a frozen dataclass of data settings with a `load` method, in a file of its own. It never sees a model: it
 names the encoder that reads the data, the head that answers, and the objective that judges the answer.
@@ -24,17 +24,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Problem:
-    """The data of a task and what a model has to predict.
+    """The data of a task with the encoder, the head and the objective.
 
     Args:
         train, valid, test: The splits.
         encoder: Reads the inputs.
         head: Makes the outputs.
         objective: The loss and the metrics.
-        baselines: Metrics on the test split of answers that need no model, by a description of the answer.
-        model: Model settings that the protocol requires, whatever the preset says.
-        columns: Names of the numbers of a target, for reports.
-        augmentation: Varies the training samples.
+        baselines: Test metrics of predictions that need no model, by a description of the prediction.
+        model: Model settings that the protocol requires. They override the preset.
+        columns: Names of the components of a target, for reports.
+        augmentation: Changes the training samples at random.
     """
 
     train: Samples
@@ -55,13 +55,13 @@ class Task(Registered, ABC, package="s7.tasks"):
 
     Class attributes:
         name: The name that commands use.
-        title: One line about the question.
-        source: Where the data come from, for people.
+        title: The question in one line.
+        source: The source of the data, for users.
         downloads: The published files.
-        downloads_are_optional: Whether the task can make data of the same kind itself.
-        manual_download: How a person gets the files, if no program can.
-        protocols: Ways to split the data, each with one sentence.
-        settings: The tables data, model and train to start from, for a task without presets.
+        downloads_are_optional: Whether the task can generate data of the same kind itself.
+        manual_download: How to get the files by hand, if they cannot be downloaded automatically.
+        protocols: Ways to split the data, each described by one sentence.
+        settings: The initial tables data, model and train, for a task without presets.
     """
 
     name: ClassVar[str]
@@ -78,16 +78,16 @@ class Task(Registered, ABC, package="s7.tasks"):
 
     @abstractmethod
     def load(self, folder: DataFolder, protocol: str, say: Say) -> Problem:
-        """Read or make the data and split them.
+        """Read or generate the data and split them.
 
         Args:
-            folder: Where data are looked for.
+            folder: The folders to search for data.
             protocol: One of `protocols`.
-            say: Called with a line of text before anything that takes long.
+            say: Called with a message before each slow operation.
         """
 
     def missing(self, folder: DataFolder) -> str | None:
-        """What is not installed and how to get it, or None if the task can be loaded."""
+        """A message about missing data and how to get them, or None if the task can be loaded."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Callbacks: what happens while a model trains, apart from training itself.
+"""Callbacks: actions during training, such as checkpointing, early stopping and progress.
 
 class PrintLoss(s7.training.Callback):
     def on_epoch_end(self, trainer, progress):
@@ -141,6 +141,6 @@ class StopOnSignal(Callback):
             trainer.interrupt()
 
     def on_end(self, trainer):
-        # What follows, such as testing, can be repeated from the last checkpoint.
+        # Later work, such as testing, can be repeated from the last checkpoint.
         self._interrupts.early_exit = self._early_exit
         self._stack.close()

@@ -18,7 +18,7 @@ from s7.training.steps import TrainState
 if TYPE_CHECKING:
     from s7.training.trainer import Trainer
 
-# What differs, where the values themselves, such as checksums, say nothing to a reader.
+# Names of differences whose values, such as checksums, are not readable.
 _OTHER = {
     "weights": "other initial weights",
     "optimizer": "another optimizer",
@@ -56,7 +56,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state and its position, with the run's identity: what must be the same for the run to resume."""
+    """A state, its position and the identity of the run, which must be equal for the run to resume."""
 
     state: TrainState
     position: Position
@@ -87,7 +87,7 @@ class Checkpointing(Callback):
 
     Args:
         folder: the run's folder.
-        identity: what must be the same for the run to resume.
+        identity: the properties that must be equal for the run to resume.
     """
 
     def __init__(self, folder: RunFolder, identity: Table):
@@ -116,7 +116,7 @@ class Checkpointing(Callback):
 
 
 def _difference(name: str, theirs: Any, mine: Any) -> str:
-    """The first difference between what a run was started with and what it is to resume with."""
+    """The first difference between the identity of a run and that of the request to resume it."""
     if isinstance(theirs, dict) and isinstance(mine, dict):
         for key in dict.fromkeys([*mine, *theirs]):
             if theirs.get(key) != mine.get(key):

@@ -1,7 +1,7 @@
 """Optimizer groups: which learning rate and weight decay each parameter takes.
 
 A module declares the groups of its parameters in `groups`, by their path below it: `{"A_log": "ssm"}` for a field,
-`{"rates.w": "ssm"}` for an entry of a dictionary. Everything that nothing declares is in the group "rest".
+`{"rates.w": "ssm"}` for an entry of a dictionary. Parameters without a declared group are in the group "rest".
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """Losses and metrics, each a mean over the targets that count.
 
 An objective maps a model's outputs and the targets to one value per target and name. The sums of these over a split,
-divided by the number of targets, are the loss and the metrics, so every sample has the same weight whatever batch it
-was in. An instance holds settings only.
+divided by the number of targets, are the loss and the metrics, so every sample has the same weight, regardless of its
+batch. An instance holds settings only.
 """
 
 import math

@@ -38,7 +38,7 @@ class Optimizer(Protocol):
     def update(
         self, gradient: Float[Array, " N"], state: Any, parameters: Float[Array, " N"], **extra: Any
     ) -> tuple[Float[Array, " N"], Any]:
-        """What to add to the parameters, and the next state."""
+        """The update of the parameters, and the next state."""
 
 
 class Moments(NamedTuple):
@@ -81,7 +81,7 @@ class AdamW(eqx.Module):
             return 1.0 if schedule is not None else rates[layout.groups[name]]
 
         def decay(name: str, shape: tuple[int, ...]) -> float:
-            # Vectors (biases, norms, time constants) are not decayed: zero means nothing to them.
+            # Vectors (biases, norms, time constants) are not decayed: zero is not a natural value for them.
             return decays[layout.groups[name]] if len(shape) > 1 else 0.0
 
         return cls(
@@ -103,7 +103,7 @@ class AdamW(eqx.Module):
     def update(
         self, gradient: Float[Array, " N"], state: Moments, parameters: Float[Array, " N"], **extra: Any
     ) -> tuple[Float[Array, " N"], Moments]:
-        """What to add to the parameters, and the next state. Zero between the batches of one accumulated update."""
+        """The update of the parameters, and the next state. The update is zero between accumulated batches."""
         if self.accumulate == 1:
             return self._step(gradient, state, parameters)
         accumulated = state.accumulated + gradient / self.accumulate
@@ -155,7 +155,7 @@ class ByName(eqx.Module):
     def update(
         self, gradient: Float[Array, " N"], state: Any, parameters: Float[Array, " N"], **extra: Any
     ) -> tuple[Float[Array, " N"], Any]:
-        """What to add to the parameters, and the transformation's next state."""
+        """The update of the parameters, and the transformation's next state."""
         arrays = self.layout.unravel(parameters)
         try:
             updates, state = self.transformation.update(self.layout.unravel(gradient), state, arrays, **extra)
@@ -177,7 +177,7 @@ def by_name(transformation: Any, layout: ParamLayout) -> ByName:
 
 
 def description(value: Any, depth: int = 12) -> Any:
-    """What a transformation or schedule does, as JSON values: the names of its functions and what they close over.
+    """A description of a transformation or schedule as JSON values: the names of its functions and their closures.
 
     Two transformations with different hyperparameters have different descriptions. Objects of other kinds are described
     by their type.

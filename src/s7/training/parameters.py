@@ -22,7 +22,7 @@ Arrays = dict[str, Array]
 
 @dataclass(frozen=True)
 class ParamLayout:
-    """What a model is apart from its numbers, and where each array has its place in the vector."""
+    """The structure of a model, and the position of each of its arrays in the flat vector."""
 
     structure: Any
     static: Any
@@ -53,7 +53,7 @@ class ParamLayout:
         return list(self.shapes)[int(np.searchsorted(ends, place, side="right"))]
 
     def spread(self, value_of: Any) -> Float[np.ndarray, " N"]:
-        """A vector with one value for each array, told by its name and shape."""
+        """A vector with one value for each array, chosen by its name and shape."""
         parts = [np.full(prod(shape), value_of(name, shape)) for name, shape in self.shapes.items()]
         return np.concatenate(parts).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""What is kept of a finished run: its result and a few examples."""
+"""The stored results of a finished run: metrics and a few examples."""
 
 import json
 from pathlib import Path

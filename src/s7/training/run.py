@@ -29,7 +29,7 @@ class Trained(NamedTuple):
     Attributes:
         model: the model of the best epoch.
         history: one dictionary for each epoch, as in metrics.jsonl.
-        result: what result.json holds.
+        result: the content of result.json.
     """
 
     model: Any
@@ -146,7 +146,7 @@ class Run:
         return {name: samples.digest() for name, samples in self.splits.items()}
 
     def _identity(self, trainer: Trainer) -> Table:
-        """What must be the same for the run to resume."""
+        """The properties that must be equal for the run to resume."""
         identity: Table = {name: self.about[name] for name in ("task", "protocol") if name in self.about}
         identity["seed"] = self.seed
         identity["train"] = table_of(trainer.config)

@@ -1,4 +1,4 @@
-"""From what users pass to `s7.train` to checked samples, an objective, and a model that knows its classes and unit.
+"""Preparation of the arguments of `s7.train`: checked samples, an objective, and a model with classes and time unit.
 
 Everything that a model cannot be trained on is rejected here, on the host, before the first step. Messages name the
 split, the sequence and the event.
@@ -23,7 +23,7 @@ from s7.training.steps import outputs
 
 
 class Prepared(NamedTuple):
-    """What a training run starts from. `splits` has train and valid, and test if there is one."""
+    """The prepared inputs of a training run. `splits` has train and valid, and test if there is one."""
 
     model: Any
     splits: dict[str, Samples]
@@ -73,7 +73,7 @@ def prepare(
 
 
 def as_samples(data: Any, name: str, model: Any = None) -> Samples:
-    """Returns what was passed as samples of this name; the model's head decides where shapes are ambiguous."""
+    """Convert data to samples of this name. If shapes are ambiguous, the model's head decides."""
     if isinstance(data, Samples):
         samples = replace(data, name=name)
         samples.check()
@@ -85,7 +85,7 @@ def as_samples(data: Any, name: str, model: Any = None) -> Samples:
     if isinstance(model, S7Model):
         head = model.config.head
         documents = head.documents
-        # A row of as many numbers as outputs is one target, also where the sequences happen to be as long.
+        # A row with one number per output is one target, even if sequences happen to have the same length.
         if not head.per_step and {np.shape(target) for target in targets} == {(head.outputs,)}:
             per_step = False
     return Samples.of(inputs, targets, *dt, per_step=per_step, name=name, documents=documents)

@@ -99,7 +99,7 @@ class TrainStep:
         gradient = self._layout.ravel(by_array)
         update, memory = optimizer.update(gradient, state.memory, state.trained, value=mean)
         trained = state.trained + update
-        # Clipping spreads one NaN over the whole gradient, so the gradient itself tells where it came from.
+        # Clipping spreads one NaN over the whole gradient, so the unclipped gradient identifies its origin.
         bad = jnp.where(jnp.isfinite(gradient).all(), _first_bad(trained), _first_bad(gradient))
         good = state.good & (bad < 0) & jnp.isfinite(mean)
         old = (state.trained, state.carried, state.memory)

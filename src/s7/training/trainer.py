@@ -33,7 +33,7 @@ NewOptimizer = Callable[[ParamLayout, int], Optimizer]
 
 
 class Diverged(ArithmeticError):
-    """A value was not finite. The message says where; the last checkpoint is good."""
+    """A value was not finite. The message names the position; the last checkpoint is valid."""
 
 
 class Interrupted(Exception):
@@ -105,7 +105,7 @@ class Trainer:
         )
 
     def limit(self, steps: int) -> None:
-        """Train on this many batches in all. What is compiled stays valid."""
+        """Train on this many batches in total. Compiled code stays valid."""
         self.config = replace(self.config, steps=steps)
         self.optimizer = self.new_optimizer(self.layout, steps)
 
@@ -131,7 +131,7 @@ class Trainer:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether training is complete."""
         if self.position.stopped:
             return True
         steps = self.config.steps
