@@ -289,7 +289,7 @@ def test_damaged_archives_are_rejected(tmp_path):
     path = write_bins(tmp_path / "Train", zipped=True)
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
-    with pytest.raises(ValueError, match=rf"^{path}: not a whole \.zip archive .*get it again$"):
+    with pytest.raises(ValueError, match=rf"^{path}: damaged, or not a \.zip archive .*get it again$"):
         find_bins(path)
     place = whole.index(b"5/00001.bin") + 40
     path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
@@ -400,7 +400,7 @@ def test_a_compressed_file_is_read_directly(tmp_path):
         assert spikes.names == ()
         assert sum(len(part) for part in spikes.parts()) == 3
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=rf"^{path}: not a whole \.gz file .*get it again$"), open_spikes(path):
+    with pytest.raises(ValueError, match=rf"^{path}: damaged, or not a \.gz file .*get it again$"), open_spikes(path):
         pass
 
 
@@ -437,7 +437,10 @@ def test_other_files_are_rejected_as_hdf5(content, tmp_path):
     path = tmp_path / "some.h5"
     write_spikes(path, **SPIKES)
     path.write_bytes(path.read_bytes()[:-500] if content is None else content)
-    with pytest.raises(ValueError, match=rf"^{path}: not a whole HDF5 file \(.*\); get it again$"), open_spikes(path):
+    with (
+        pytest.raises(ValueError, match=rf"^{path}: damaged, or not an HDF5 file \(.*\); get it again$"),
+        open_spikes(path),
+    ):
         pass
 
 

@@ -212,7 +212,7 @@ def test_invalid_sheets_are_rejected(place):
         with pytest.raises(ValueError, match=message):
             image.from_sheets(folder)
     sheet.write_bytes(sheet.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"test_00000.png: not a whole picture"):
+    with pytest.raises(ValueError, match=r"test_00000.png: damaged, or not an image"):
         image.from_sheets(folder)
     (folder / "train_labels.json").write_text("[1, 2")
     with pytest.raises(ValueError, match=r"train_labels.json: not a list of labels in JSON"):

@@ -306,7 +306,7 @@ def test_a_picture_of_another_size_is_rejected(place):
     with pytest.raises(ValueError, match=f"^{path}: has 64×32 uint8 pixels, expected 32×32"):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
     path.write_bytes(b"")
-    with pytest.raises(ValueError, match=f"^{path}: not a whole picture"):
+    with pytest.raises(ValueError, match=f"^{path}: damaged, or not an image"):
         Pathfinder(origin="lra").load(DataFolder(place), "strict", silent)
 
 

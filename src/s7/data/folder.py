@@ -90,7 +90,7 @@ def read_arrays(path: Path, names: tuple[str, ...] = ()) -> Arrays:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except _UNREADABLE as error:
-        raise ValueError(f"{path}: damaged, or not an .npz file of plain arrays ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not a .npz file of plain arrays ({error}); get it again") from None
     absent = [name for name in names if name not in arrays]
     if absent:
         raise ValueError(f"{path}: has no array {', '.join(absent)}; it has {', '.join(arrays)}")

@@ -16,7 +16,7 @@ def read_grey(path: Path, shape: tuple[int, int]) -> UInt8[np.ndarray, "Y X"]:
         with Image.open(path) as picture:
             pixels = np.asarray(picture)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{path}: not a whole picture ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not an image ({error}); get it again") from None
     rows = "any" if shape[0] < 0 else shape[0]
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != shape[1] or rows not in ("any", len(pixels)):
         found = f"{'×'.join(map(str, pixels.shape))} {pixels.dtype}"

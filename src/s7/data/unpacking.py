@@ -44,7 +44,7 @@ def unpack(path: Path, patterns: tuple[str, ...], say: Callable[[str], None]) ->
         _move(aside, path.parent)
     except _UNREADABLE as error:
         reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
-        raise ValueError(f"{path}: not a whole archive ({reason}); remove it and fetch it again") from None
+        raise ValueError(f"{path}: damaged, or not an archive ({reason}); remove it and fetch it again") from None
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

@@ -96,7 +96,7 @@ def find_bins(path: Path) -> Bins:
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
         except (zipfile.BadZipFile, OSError) as error:
-            raise ValueError(f"{path}: not a whole .zip archive ({error}); get it again") from None
+            raise ValueError(f"{path}: damaged, or not a .zip archive ({error}); get it again") from None
     found = sorted((match[2], int(match[1]), name) for name in names if (match := _NAME.search(name)))
     if not found:
         raise ValueError(f"{path}: holds no .bin files in folders named by class, such as 5/00001.bin")

@@ -122,7 +122,7 @@ def open_spikes(path: Path) -> Iterator[SpikeFile]:
     try:
         file = h5py.File(content, "r")
     except Exception as error:
-        raise ValueError(f"{path}: not a whole HDF5 file ({_reason(error)}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not an HDF5 file ({_reason(error)}); get it again") from None
     try:
         yield SpikeFile(path, file, size)
     finally:
@@ -151,7 +151,7 @@ def _decompressed(path: Path) -> BytesIO:
         with gzip.open(path) as file:
             return BytesIO(file.read())
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole .gz file ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not a .gz file ({error}); get it again") from None
 
 
 def _h5py() -> ModuleType:

@@ -192,4 +192,4 @@ def opened(path: Path, half: str) -> Iterator[tuple[IO[bytes], str]]:
             with archive.open(found[0]) as lines:
                 yield lines, f"{path}: {found[0]}"
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{path}: not a whole .zip file ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not a .zip file ({error}); get it again") from None

@@ -214,7 +214,7 @@ def _archive(path: Path) -> Iterator[tuple[str, bytes]]:
                 if stream is not None:
                     yield f"{path}: {member.name}", stream.read()
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise ValueError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not a .tar.gz archive ({error}); get it again") from None
 
 
 def _about(name: str) -> tuple[int, str, int]:

@@ -140,7 +140,7 @@ def _rollouts_in_archive(path: Path) -> list[Float[np.ndarray, "_ 17"]]:
                 if rollouts[-1].ndim != 2 or rollouts[-1].shape[1] != 17 or not np.isfinite(rollouts[-1]).all():
                     raise ValueError(f"{name} is not (steps, 17) finite numbers")
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-        raise ValueError(f"{path}: not rollouts as .npy files in a whole .zip file ({error}); get it again") from None
+        raise ValueError(f"{path}: damaged, or not a .zip file of .npy rollouts ({error}); get it again") from None
     return [rollout.astype(np.float32) for rollout in rollouts]
 
 
