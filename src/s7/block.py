@@ -45,7 +45,7 @@ class BlockConfig:
         bidirectional: Whether a second layer reads the sequence from its end.
         gate: Whether the output is multiplied by sigmoid(W gelu(z)).
         skip: Whether the input is added to the output.
-        layer: Another layer in the place of S7; `transition`, `form` and `blocks` then have no effect.
+        layer: A layer that replaces S7; `transition`, `form` and `blocks` then have no effect.
     """
 
     transition: Transition = Stable()

@@ -23,7 +23,7 @@ _UNCHANGED: Any = object()
 
 
 class Drive(NamedTuple):
-    """What an event brings, whatever the state and the gap before it: w_k, and B_k u_k + b in real rows."""
+    """What depends on single events: w_k, and the rows of B_k u_k + b as real numbers."""
 
     w: Float[Array, "L P"]
     input: Float[Array, "L S"]
@@ -40,11 +40,28 @@ class Matrices(NamedTuple):
 
 
 class S7Layer(SequenceLayer):
-    """One S7 layer on one sequence; `jax.vmap` batches.
+    """The S7 layer, on one sequence. Use `jax.vmap` for batches.
 
-    With no options: `Stable(a=1, b=0.5)`, `Full`, a D_k that is a diagonal (the paper's is a matrix: D="full"), a
-    constant b, and the input gain r_k, which is 1 - a_k in regular time (`gain=None` is the paper to the letter).
-    `blocks` is the paper's J. `dt` is the gap assumed where a call gives none; None is regular time.
+    The defaults differ from the printed equations in two places: D_k is diagonal, and the input has a gain. For the
+    equations as printed, use `form=s7.Full(D="full")` and `gain=None`.
+
+    Args:
+        width: The number of features H of inputs and outputs.
+        state: The number of states P.
+        key: A JAX random key for the initial parameters.
+        transition: How the state decays; by default `Stable()`.
+        form: How inputs enter the state and outputs are read from it; by default `Full()`.
+        blocks: The number J of blocks of states with the same initial spectrum. It divides `state`.
+        dt: The gap to use in calls without gaps; None for regular time.
+        gain: Replaces the gain of the transition, if given: "rate", "variance" or None.
+        dtype: The type of parameters and states.
+
+    Example:
+        >>> import jax, numpy as np, s7
+        >>> layer = s7.S7Layer(width=4, state=8, key=jax.random.key(0))
+        >>> outputs, state = layer(np.zeros((10, 4)), np.ones(10))
+        >>> outputs.shape, state.shape
+        ((10, 4), (8,))
     """
 
     rates: Parameters
@@ -87,12 +104,12 @@ class S7Layer(SequenceLayer):
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Of the parameters and of everything computed."""
+        """The type of parameters, states and outputs."""
         return self.maps["B"].dtype
 
     @property
     def groups(self) -> dict[str, str]:
-        """The optimizer groups of the parameters, as the transition and the form declare them."""
+        """The optimizer groups that the transition and the form declare for their parameters."""
         rates = {f"rates.{name}": group for name, group in self.transition.groups.items()}
         return rates | {f"maps.{name}": group for name, group in self.form.groups.items()}
 
@@ -102,7 +119,7 @@ class S7Layer(SequenceLayer):
         return lax.complex(zeros, zeros) if self.transition.complex_state else zeros
 
     def matrices(self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None) -> Matrices:
-        """The layer's matrices at every event, with the gain folded into B and b: L·H·P numbers, to look at."""
+        """The matrices at every event, with the gain included in B and b: L·H·P numbers, for inspection."""
         events, gaps, _, _ = self.validate(u, dt, None, None)
         a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, events), gaps)
         a, gain = (jnp.broadcast_to(q, (events.shape[0], self.state)) for q in (a, gain))
@@ -114,7 +131,7 @@ class S7Layer(SequenceLayer):
             C = lax.complex(C[:, :, :P], -C[:, :, P:])
         return Matrices(a, gain[:, :, None] * B, gain * b, C, D)
 
-    # The parts of a call, for a block to put together in its own way.
+    # The parts of a call.
 
     def apply(self, events, timing=REGULAR, state=None, *, ends=None, stride=1, reverse=False):
         """In one call of the backend where it has one, else from the parts."""
@@ -166,7 +183,7 @@ class S7Layer(SequenceLayer):
         return x, x[0 if reverse else -1]
 
     def drive(self, u: Float[Array, "L H"]) -> Drive:
-        """What depends on each event alone."""
+        """Compute what depends on single events."""
         return Drive(self.transition.raw(self.rates, u), self.form.drive(self.maps, u))
 
     def states(
@@ -180,11 +197,7 @@ class S7Layer(SequenceLayer):
         stride: int = 1,
         reverse: bool = False,
     ) -> tuple[Inexact[Array, "M P"], Inexact[Array, " P"]]:
-        """The state at the end of every window of `stride` events, and the final one.
-
-        With `reverse` the scan comes from the end, a gap lies between an event and the next, and a window ends
-        at its first event.
-        """
+        """Compute the state at the end of each window of `stride` events, and the final state."""
         if stride > 1 and fused.backend_for(drive.w.shape[0]).fuses_windows(self.transition):
             return self._window_states(drive, None, Timing(dt, mask, reset), state, stride, reverse)
         if reverse:
