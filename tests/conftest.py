@@ -4,9 +4,9 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-# Before JAX is imported. Most of the time of these tests goes into compiling code that then runs for a moment: keep
-# what was compiled for the next run, spare LLVM its costly passes, and let XLA write simple code, in one piece. An
-# unknown flag ends the process, and the last two come and go with versions.
+# Set before JAX is imported. Most of the time of the tests is compilation of code that runs briefly: cache compiled
+# code, skip the expensive passes of LLVM, and let XLA generate simple code without splitting it. An unknown flag ends
+# the process, and the last two depend on the version.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -37,7 +37,7 @@ settings.load_profile("s7")
 
 @pytest.fixture
 def as_users_see_it():
-    """Signatures unchecked, so that a wrong argument meets the library's own error, as it does outside of tests."""
+    """Do not check signatures, so that invalid arguments raise the library's own errors."""
     jaxtyping_config.update("jaxtyping_disable", True)
     yield
     jaxtyping_config.update("jaxtyping_disable", False)
@@ -45,13 +45,13 @@ def as_users_see_it():
 
 @pytest.fixture
 def key():
-    """A key for parameters."""
+    """A random key for parameters."""
     return jax.random.key(0)
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache of one's own, and no other place to look for data in."""
+    """An empty cache folder, and no other data folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("S7_DATA", raising=False)
     return tmp_path / "cache" / "s7"
@@ -59,5 +59,5 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def place(cache, tmp_path):
-    """A data folder to put files in, and a cache of one's own."""
+    """A data folder for files, and an empty cache folder."""
     return tmp_path / "data"

@@ -2,4 +2,4 @@
 
 
 def silent(_: str) -> None:
-    """Hears, and that is all."""
+    """Ignore a message."""

@@ -91,7 +91,7 @@ def test_the_gradient_of_pooling_is_that_of_jnp_max():
 
 
 def encode(encoder, inputs):
-    """What an encoder makes of inputs, with the parameters that it starts with."""
+    """The outputs of an encoder with its initial parameters."""
     parameters = encoder.init(4, key=jax.random.key(0), dtype=jnp.float64)
     return jax.jit(encoder)(parameters, jnp.asarray(inputs))
 
@@ -109,7 +109,7 @@ def test_the_units_of_data_are_their_mean_and_spread():
     encoder = s7.LinearEncoder.of(inputs, bias=0.1)
     assert (encoder.inputs, encoder.bias) == (2, 0.1)
     assert encoder.mean == pytest.approx((7, inputs[..., 1].mean()))
-    # What does not vary is left as it is.
+    # Constant features have scale 1.
     assert encoder.scale == pytest.approx((1, inputs[..., 1].std()))
     assert hash(encoder) == hash(s7.LinearEncoder.of(inputs, bias=0.1))
 

@@ -40,7 +40,7 @@ def build(**changes):
 
 
 class MyStable(s7.Stable):
-    """A transition of the user's own, with a field of its own."""
+    """A user's transition with an additional field."""
 
 
 @dataclass(frozen=True)

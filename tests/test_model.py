@@ -73,7 +73,7 @@ def test_chunks_match_the_whole_sequence_at_every_cut(name, timed):
     per_step = model.config.head.per_step
     state, rows = model.init_state(), []
     for start, end in pairwise(CUTS):
-        # Pieces of different lengths in arrays of one: what stands behind a piece does not count.
+        # Chunks of different lengths, padded to one length.
         piece, gaps = inputs[start : start + 17], None if dt is None else dt[start : start + 17]
         out, state = chunk(model, piece, state, gaps, np.array(end - start))
         whole = call(model, inputs, dt, np.array(end))

@@ -264,7 +264,7 @@ def test_a_large_vocabulary_is_computed_event_by_event(monkeypatch):
     assert small._packed.library.s7_model_table_rows(small._packed.handle) == 30
 
 
-# What is refused.
+# Rejected inputs.
 
 
 @cache

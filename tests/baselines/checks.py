@@ -23,7 +23,7 @@ def softplus(x):
 
 
 def against(written: Written, kind: LayerKind, *, tolerance: float = 1e-12) -> None:
-    """The layer gives what the equations give, with gaps and in regular time, for parameters far from their start."""
+    """The layer matches the equations, with gaps and in regular time, with perturbed parameters."""
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
         layer = kind.layer(WIDTH, STATE, key=jax.random.key(1), dtype=jnp.float64)

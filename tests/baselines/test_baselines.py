@@ -38,7 +38,7 @@ def events(width: int) -> tuple[jax.Array, jax.Array]:
 
 
 def shaken(module):
-    """With parameters away from where they start: what is zero there would hide what it does."""
+    """The model with perturbed parameters, because zero initial values would hide errors."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda q: q + 0.1 * rng.standard_normal(q.shape).astype(q.dtype), module)
 
@@ -80,7 +80,7 @@ def close(a, b) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_layer(name):
-    """Padding, packing, pieces, steps and windows change nothing; gaps matter to those that read them."""
+    """Padding, packing, chunks, steps and windows do not change outputs; gaps change those of models that read them."""
     found = layer_outcomes(name)
     close(found["padded 7.0"], found["whole"])
     np.testing.assert_array_equal(found["padded 7.0"], found["padded -5.0"])
@@ -108,7 +108,7 @@ def model_of(name: str, **changes) -> S7Model:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model(name):
-    """Padding, packing and pieces change nothing, through pooling and from stage to stage."""
+    """Padding, packing and chunks do not change outputs, with pooling and several stages."""
     u, dt = events(2)
     segments = np.full(16, -1)
     segments[:CUT], segments[8 : 8 + LENGTH - CUT] = 0, 1

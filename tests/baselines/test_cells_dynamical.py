@@ -58,7 +58,7 @@ def speed_of_gru_ode(parameters, h):
 
 
 def gru_ode(parameters, u, dt, unfolds):
-    """Gates held still over a part of the gap; what is left is linear and decays from h to g."""
+    """Gates are constant over a part of the gap; the remaining equation is linear and decays from h to g."""
     W, U, b, V, c = (parameters[name] for name in "WUbVc")
     h = np.zeros(U.shape[1])
     outputs = []
@@ -204,7 +204,7 @@ WRITTEN = {
     OdeRnn(unfolds=3): partial(flow_and_update, speed=speed_of_ode_rnn, steps=3),
     GruOde(unfolds=3): partial(gru_ode, unfolds=3),
     Cfc(backbone=5): cfc,
-    # Far from the published steps, for which one event would hardly be seen in seven.
+    # Larger than the published steps, with which one of seven events would have little effect.
     CoRnn(step=0.3, gamma=1.5, epsilon=0.7): partial(cornn, step=0.3, gamma=1.5, epsilon=0.7),
     UniCornn(step=0.4, alpha=2.0): partial(unicornn, step=0.4, alpha=2.0),
     Lem(step=0.8): partial(lem, step=0.8),
@@ -315,7 +315,7 @@ def test_indrnn_clips_recurrent_weights_at_their_bound():
 
 @pytest.mark.parametrize("beta", [0.5, 0.75, 1.0])
 def test_lipschitz_parts(beta):
-    """The symmetric part is what β leaves of M's, less γ; the skew part is β of M's."""
+    """The symmetric part is (1 - β)(M + Mᵀ) - γ and the skew part is β (M - Mᵀ)."""
     kind = LipschitzRnn(beta=beta, gamma=0.3)
     M = np.random.default_rng(0).standard_normal((5, 5))
     A = np.asarray(kind.combined(jnp.asarray(M)))

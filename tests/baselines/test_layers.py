@@ -26,7 +26,7 @@ every = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def mamba(parameters, u, dt):
-    """Gu & Dao 2023, algorithm 2 within the block of section 3.4; the gaps say nothing."""
+    """Gu & Dao 2023, algorithm 2 within the block of section 3.4; gaps are ignored."""
     p = parameters
     A, taps = -np.exp(p["A_log"]), p["K"]
     rank, N = p["W_delta"].shape[1], A.shape[1]
@@ -108,7 +108,7 @@ def test_transformer_of_two_heads():
 
 def make(kind, *, width=WIDTH, dtype=jnp.float64):
     layer = kind.layer(width, STATE, key=jax.random.key(0), dtype=dtype)
-    # Nothing at zero, and steps large enough for a few events to matter.
+    # Non-zero parameters, and steps that are large enough for a few events to have an effect.
     rng = np.random.default_rng(0)
     moved = {name: q + 0.3 * rng.standard_normal(q.shape) for name, q in layer.parameters.items()}
     for name in {"b_delta", "log_step"} & moved.keys():
@@ -161,7 +161,7 @@ def test_two_chunks_match_the_whole_sequence(kind):
 @given(masks=st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=5), seed=st.integers(0, 9))
 @settings(max_examples=30)
 def test_mamba_in_chunks_with_padding_anywhere(masks, seed):
-    """The convolution and the state see events only, however they are laid out."""
+    """The convolution and the state skip padding, wherever it is."""
     layer = make(KINDS["mamba"])
     mask = np.array(masks)
     u = np.random.default_rng(seed).standard_normal((*mask.shape, WIDTH))
@@ -180,7 +180,7 @@ def test_mamba_in_chunks_with_padding_anywhere(masks, seed):
 def test_packing_and_padding_do_not_change_outputs(kind, reverse):
     layer = make(kind)
     alone = [sequence(n, seed) for seed, n in enumerate((5, 1, 2))]  # the last shorter than the convolution
-    # Padding behind the first and the last, filled with what must not be read.
+    # Padding after the first and the last sequence, with values that must not be read.
     pad = lambda q, places: np.pad(q, [(0, places)] + [(0, 0)] * (q.ndim - 1), constant_values=7)  # noqa: E731
     u, dt = (jnp.concatenate([pad(a, 3), b, pad(c, 2)]) for a, b, c in zip(*alone, strict=True))
     mask = np.isin(np.arange(13), [5, 6, 7, 11, 12], invert=True)
@@ -237,7 +237,7 @@ def test_a_pooling_block_streams_in_chunks_of_any_size(kind):
             out, state = through(block, chunk, state, n == len(sizes) - 1)
             outputs.append(np.asarray(out.values)[np.asarray(out.mask)])
             start += size
-        # The first list ends in a chunk without events: what is pending must come out of it all the same.
+        # The first list ends in a chunk without events, which must still return the pending window.
         assert start == 22
         assert_close(np.concatenate(outputs), np.asarray(whole.values))
 

@@ -219,7 +219,7 @@ def test_the_machine_is_described():
 def test_memory_is_measured_in_a_separate_process():
     case = replace(TINY, form=s7.Full(D="full"), transition=s7.Stable(gain=None), tasks=("shd",))
     assert build(LayerCase, json.loads(json.dumps(table_of(case))), "case") == case
-    # What this process holds does not count: the other would seem to take nothing.
+    # The memory of this process must not count, or the other would seem to use none.
     assert 0 < peak_in_child(case, "xla") < 2000
 
 

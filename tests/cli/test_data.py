@@ -38,7 +38,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves a folder."""
 
     def log_message(self, *_):
-        """Nothing."""
+        """Do not log."""
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ strides = st.integers(1, 4)
 
 
 def make(lengths, *, per_step=False, counted=False):
-    """Samples in which every event and every sequence has a number of its own."""
+    """Samples in which every event and every sequence has a distinct number."""
     starts = np.cumsum([0, *lengths])
     events = [np.arange(start, end) for start, end in pairwise(starts)]
     return Samples.of(

@@ -27,7 +27,7 @@ QUICK = RetryPolicy(silence=20.0, waits=(0.0, 0.0, 0.0))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Notes what it is asked and answers with what the script has next; with the last again, when it is at its end."""
+    """Records requests and answers with the next entry of a script, or its last one at the end."""
 
     def do_GET(self):
         self.server.asked.append(SimpleNamespace(path=self.path, headers=dict(self.headers)))
@@ -35,7 +35,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         (script.pop(0) if len(script) > 1 else script[0])(self)
 
     def log_message(self, *_):
-        """Nothing."""
+        """Do not log."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +61,7 @@ def running():
 
 @pytest.fixture
 def server(running, monkeypatch):
-    """The same with nothing asked yet, and asked directly, whatever proxies the machine has."""
+    """The server without recorded requests, contacted without proxies."""
     for name in ("http_proxy", "HTTP_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -83,7 +83,7 @@ def reply(status, body=b"", **headers):
 
 
 def whole(body=BODY, cut=None, ranges=True, **headers):
-    """The file, or what is asked for of it; the connection is closed after `cut` bytes."""
+    """The file, or the requested range of it; the connection is closed after `cut` bytes."""
 
     def answer(handler):
         asked = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
@@ -106,7 +106,7 @@ def get(server, folder, retries=QUICK, say=lambda text: None, watch=lambda at: N
 
 
 def refusal(server, folder, **about):
-    """The one line that says why there is no file."""
+    """The one-line error of a failed download."""
     with pytest.raises(FetchError) as error:
         get(server, folder, **about)
     assert not (folder / "set" / "file.bin").exists()
@@ -120,7 +120,7 @@ def files(folder):
     return sorted(path.name for path in (folder / "set").iterdir() if path.name != ".lock")
 
 
-# What goes well.
+# Successful downloads.
 
 
 def test_a_file_is_downloaded_once(server, tmp_path):
@@ -153,7 +153,7 @@ def test_amounts_are_readable():
     assert [amount(n) for n in (0, 999, 84_125_825, 7.7e9)] == ["0 bytes", "999 bytes", "84.1 MB", "7.7 GB"]
 
 
-# What breaks, and is gone on with.
+# Interrupted downloads.
 
 
 @pytest.mark.parametrize("headers", [{"ETag": '"v1"'}, {"Last_Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}])
@@ -282,7 +282,7 @@ def test_tries_that_bring_much_are_not_counted(server, tmp_path, monkeypatch):
     assert get(server, tmp_path).path.read_bytes() == BODY
     assert len(server.asked) == 11
     server.asked.clear()
-    # The same first bytes again and again are no progress, however many they are.
+    # Receiving the same first bytes repeatedly is not progress.
     server.script = [*(whole(cut=cut, ranges=False) for cut in (2000, 500) * 10), whole()]
     assert "500 of 10,240 bytes (4 attempts)" in refusal(server, tmp_path / "b")
 
@@ -318,7 +318,7 @@ def test_a_silent_server_is_given_up(server, tmp_path):
     verified = get(server, tmp_path, retries=RetryPolicy(0.2, (0.0,) * 5), say=said.append)
     assert verified.path.read_bytes() == BODY
     assert "was silent for 0.2 s" in said[0]
-    # What came before the silence is not lost.
+    # The bytes received before the stall are kept.
     assert server.asked[1].headers["Range"] == "bytes=3000-"
 
 
@@ -331,7 +331,7 @@ def test_a_server_that_hangs_up_or_is_not_there(server, tmp_path):
         fetch(Download(url, "a"), tmp_path, retries=QUICK)
 
 
-# What must not be taken for the file.
+# Responses that are not the file.
 
 
 def test_invalid_content_is_removed_and_both_checksums_reported(server, tmp_path):
@@ -424,7 +424,7 @@ def test_a_proxy_of_the_environment_is_used(server, tmp_path, monkeypatch):
     assert [one.path for one in server.asked] == ["http://data.example.org/a.bin"]
 
 
-# What is here already.
+# Existing files.
 
 
 def test_an_existing_invalid_file_is_never_overwritten(server, tmp_path):
@@ -467,7 +467,7 @@ def test_a_full_disk_is_reported_before_the_request(server, tmp_path, monkeypatc
     assert not server.asked
     # Of an unknown size, as soon as the server has said it.
     assert "10.2 kB are needed" in refusal(server, tmp_path)
-    # What has come needs no more room.
+    # The part that was received needs no more space.
     (tmp_path / "set" / "file.bin.part").write_bytes(BODY[:6000])
     assert get(server, tmp_path, bytes=len(BODY), digest=MD5).path.read_bytes() == BODY
 
@@ -528,7 +528,7 @@ def test_a_replaced_archive_is_unpacked_again(server, tmp_path):
         server.script = [whole(packed.getvalue())]
         verified = get(server, tmp_path, unpack=("*.txt",))
         assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == text
-        # What is unpacked may be changed; it is not unpacked again.
+        # Unpacked files may be modified; they are not unpacked again.
         (tmp_path / "set" / "in" / "a.txt").write_bytes(b"mine")
         get(server, tmp_path, unpack=("*.txt",))
         assert (tmp_path / "set" / "in" / "a.txt").read_bytes() == b"mine"

@@ -73,7 +73,7 @@ def test_batches_are_as_long_as_varied_samples_can_get(samples):
 
 
 class Broken(Halved):
-    """Fails at one sample, in whatever thread it is."""
+    """Fails at one sample, in any thread."""
 
     def __call__(self, samples, chosen, seed, epoch):
         if 3 in chosen:

@@ -1,4 +1,4 @@
-"""docs/the-layer.md: its examples print what the page says."""
+"""The examples of docs/the-layer.md print the shown results."""
 
 import doctest
 

@@ -51,7 +51,7 @@ def recording(count, sensor=CAMERA, seed=0):
 
 
 def tagged(count):
-    """Events on a long row of channels, each on a channel of its own: they can be told apart whatever happens."""
+    """Events on a long row of channels, each on its own channel, which identifies it."""
     x, y = np.arange(count), np.zeros(count, int)
     return Events(*map(frozen, (x, y, x % 2, np.linspace(0, 100, count))))
 
@@ -302,7 +302,7 @@ def test_crop_takes_a_run_of_at_most_so_many(crop):
     assert len(starts) > 10 or crop == 1000
 
 
-# Whatever is set, and nothing of it.
+# All settings, and none.
 everything = st.builds(
     EventAugmentation,
     crop=st.sampled_from([0, 1, 30, 1000]),

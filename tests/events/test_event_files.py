@@ -318,7 +318,7 @@ def test_other_packets_and_invalid_events_are_skipped():
     data = AEDAT_HEADER + other + packet(words, t, valid=4) + other
     keep = [0, 2, 3, 5]
     assert_events(decode_aedat3(data, "some.aedat"), x[keep], y[keep], p[keep], t[keep])
-    # The header says that all are valid.
+    # The header marks all events as valid.
     assert len(decode_aedat3(AEDAT_HEADER + packet(words, t), "some.aedat").t) == 6
 
 

@@ -33,19 +33,19 @@ def packet(data, t, kind=1, overflow=0, valid=None, size=8):
 
 
 def polarity_words(x, y, p, valid=1):
-    """What stands for pixels and polarities in AEDAT 3.1."""
+    """The data word of pixels and polarities in AEDAT 3.1."""
     return np.asarray(x) << 17 | np.asarray(y) << 2 | np.asarray(p) << 1 | valid
 
 
 def aedat_bytes(x, y, p, t, at_a_time=100):
-    """An AEDAT 3.1 file with so many events in a packet."""
+    """An AEDAT 3.1 file with this number of events per packet."""
     words = polarity_words(x, y, p)
     cuts = [slice(n, n + at_a_time) for n in range(0, len(t), at_a_time)]
     return AEDAT_HEADER + b"".join(packet(words[cut], t[cut] & 0x7FFFFFFF, overflow=t[cut][0] >> 31) for cut in cuts)
 
 
 def write_spikes(path, times, units, labels=None, speakers=None, names=None):
-    """A file of SHD or SSC; what is None is left out."""
+    """A file of SHD or SSC; arrays that are None are omitted."""
     import h5py
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
             rows = None if token is None else Rows(table, token)
             values = values if token is None else table[token]
             signal, _, _ = block(Signal(values, dt, mask, rows=rows), key=key)
-            # Outputs of windows that are all padding mean nothing.
+            # Outputs of windows without events are not defined.
             return jnp.where(signal.valid()[:, None], signal.values, 0)
 
         outputs = jax.vmap(one)(values, dt, mask, keys, token)

@@ -95,7 +95,7 @@ def loss_of_a_run(arguments, mask, reset, reverse):
     return jnp.sum(jnp.sin(y)) + jnp.sum(jnp.cos(final.real + 2 * final.imag))
 
 
-# Each with other sizes, so that tails of tiles and vectors vary; and with padding, resets and a start of its own.
+# Each with other sizes, so that tails of tiles and vectors vary; and with padding, resets and an initial state.
 CASES = {
     "full D, in time": dict(width=5, state=3, D="full", timed=True, length=97),
     "static D, oscillating": dict(width=8, state=5, D="static", oscillate=True, length=40),

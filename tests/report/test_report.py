@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
 
 def page_of(folder: Path, *runs: Path) -> Page:
-    """The report of the runs, with what holds of every report checked."""
+    """The report of the runs, after checks that apply to every report."""
     page = Page(write(list(runs), folder / "page" / "report.html"))
     assert "http:" not in page.source
     assert "https:" not in page.source
@@ -315,7 +315,7 @@ def test_groups_and_their_best(tmp_path):
 
 
 def test_factors_are_those_of_the_layer(regression):
-    """What is drawn is what `matrices` writes out."""
+    """The figure shows the values of `matrices`."""
     model, run = s7.load(regression / "best.safetensors"), read(regression)
     block, inputs = model.blocks[0], run.examples[0].inputs
     u = model.config.encoder(model.encoder, jax.numpy.asarray(inputs))
@@ -376,7 +376,7 @@ def test_a_long_run_makes_a_small_page(tmp_path, rng):
 
 @pytest.mark.usefixtures("as_users_see_it")
 class TestErrors:
-    """One line that names the file and says what would work."""
+    """One line that names the file and a remedy."""
 
     def test_no_runs(self, tmp_path):
         with pytest.raises(ValueError, match="at least one run"):

@@ -22,8 +22,8 @@ RESULT = {
     "gaps": "used",
 }
 
-# Stands for s7.study.trial. The model decides what happens: lstm fails, gru is killed, cfc exits, mamba waits to be
-# stopped; s7 and s5 finish.
+# A substitute for s7.study.trial. The model determines the outcome: lstm fails, gru is killed, cfc exits, mamba waits
+# to be stopped; s7 and s5 finish.
 PROGRAM = """
 import json, os, pathlib, signal, sys
 spec = json.loads(pathlib.Path(sys.argv[1]).read_text())

@@ -1,4 +1,4 @@
-"""Ablations apply to every task's preset and change what they name."""
+"""Ablations apply to every task's preset and change the named component."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Archives of run records: what is written is read back, and damage is reported by name."""
+"""Archives of run records: they round trip, and damage is reported with the file name."""
 
 from pathlib import Path
 

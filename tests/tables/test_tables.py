@@ -26,7 +26,7 @@ from s7.tasks import TASKS
 # Models of the tables that this project does not have.
 ABSENT = {"LSN", "SGN", "CNN+S5", "BET", "Mega", "RKN", "RKN-Δt", "CRU", "NRDE", "BiLSTM+1d-conv"}
 
-# What the paper claims of S7, and the ablation's (without, with).
+# The paper's results of S7, and of its ablation (without, with).
 CLAIMS = {
     "dvs-gesture": 99.2,
     "shd": 96.3,
@@ -78,11 +78,11 @@ def cells(filled: Sheet, *labels: str) -> list[str]:
 
 
 def strict(folder: Path) -> str:
-    """What stands in the row of S7 on walker2d."""
+    """The row of S7 on walker2d."""
     return cells(sheet(folder, "walker2d"), "S7")[2]
 
 
-# What is printed
+# Published values
 
 
 def printed(tables, name: str) -> dict[str, float]:
@@ -259,7 +259,7 @@ def test_ablations_have_rows_of_their_own(tmp_path):
     assert [row[4] for row in rates.rows if row[0] == "listops"] == ["61 (1 run)", "not run", "62 (1 run)"]
     save(tmp_path / "d.json", **about, test={"accuracy": 0.63})
     assert cells(sheet(tmp_path, "ablation-lra"), "listops", "yes")[2] == "63 (1 run)"
-    # The one that was run beside the others compares best with them.
+    # The base model of the study is most comparable with its variants.
     save(tmp_path / "e.json", **about, test={"accuracy": 0.64}, variant="as set")
     assert cells(sheet(tmp_path, "ablation-lra"), "listops", "yes")[2] == "64 (1 run)"
     assert cells(sheet(tmp_path, "ablation-a-b"), "listops", "a = 1, b = 0.5")[2] == "64 (1 run)"

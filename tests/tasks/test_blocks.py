@@ -16,7 +16,7 @@ def test_blocks_are_in_order(processes):
 
 
 def test_few_blocks_are_made_in_this_process_and_many_in_others(monkeypatch):
-    # What is defined here cannot be sent to another process.
+    # Local functions cannot be sent to another process.
     assert make_blocks(lambda block: os.getpid(), blocks.FEW - 1, silent) == [os.getpid()] * (blocks.FEW - 1)
     started = []
     pool = blocks.ProcessPoolExecutor

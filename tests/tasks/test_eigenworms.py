@@ -154,7 +154,7 @@ def test_the_papers_split_is_of_181_39_and_39():
     parts = published(259)
     assert [len(part) for part in parts] == [181, 39, 39]
     assert sorted(np.concatenate(parts)) == list(range(259))
-    # The second shuffle is of what the first has cut off, with the same seed.
+    # The second shuffle, with the same seed, is of the remainder of the first split.
     order, again = (np.random.RandomState(1234).permutation(n) for n in (259, 78))
     assert parts.test.tolist() == order[:78][again[:39]].tolist()
 

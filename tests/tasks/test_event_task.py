@@ -24,7 +24,7 @@ TASKS = (NMnist, DvsGesture, Shd, Ssc)
 
 @pytest.fixture
 def folder(cache, tmp_path):
-    """A place of one's own, and no other to look in."""
+    """A data folder, and no other to search."""
     return DataFolder(tmp_path)
 
 
@@ -85,7 +85,7 @@ def test_a_tenth_of_the_training_digits_is_for_validation(folder, tmp_path):
     problem = NMnist(augment=EventAugmentation(crop=5)).load(folder, "strict", heard.append)
     assert heard == ["reading 34 recordings of N-MNIST …"]
     assert lengths(problem) == [27, 3, 4]
-    # The length of a recording tells which it is; nothing is lost and nothing is in two places.
+    # The length identifies a recording; each is in exactly one split.
     assert sorted([*problem.train.lengths, *problem.valid.lengths]) == list(range(10, 40))
     assert problem.test.lengths.tolist() == [10, 11, 12, 13]
     for samples in (problem.train, problem.valid, problem.test):

@@ -18,7 +18,7 @@ START = 633790226051280329
 
 
 def rows(lengths):
-    """Lines of recordings with these names and lengths; x is the number of the line, so that steps can be told."""
+    """Lines of recordings with these names and lengths; x is the line number, which identifies a step."""
     lines: list[str] = []
     for recording, (name, length) in enumerate(lengths.items()):
         for step in range(length):
@@ -277,7 +277,7 @@ def test_the_tenth_of_the_real_table_is_read():
     assert [len(q) for q in (paper.train, paper.test)] == [574, 143]
     assert set(np.unique(strict.train.targets)) == set(range(7))
     assert 0.2 < np.median(strict.train.dt) < 0.3
-    # Why there are two protocols: how much of what is tested was learnt from.
+    # The reason for two protocols: the fraction of test steps that are also in the training data.
     shares = []
     for problem in (paper, strict):
         learnt = {row.tobytes() for row in problem.train.inputs}

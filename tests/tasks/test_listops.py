@@ -30,7 +30,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(made, "_DRAWN", 500)
 
 
-# What expressions mean.
+# Evaluation of expressions.
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_unknown_token_is_rejected_with_its_position(text, message):
 
 
 def plain(tree):
-    """What a tree comes to, the way the recipe has it."""
+    """The value of a tree, by the published procedure."""
     if isinstance(tree, int):
         return tree
     operator, *arguments = tree

@@ -61,7 +61,7 @@ def test_bytes_are_tokens_with_one_token_for_rare_bytes(place):
     assert problem.encoder.tokens == len(alphabet) + 2
     first = problem.test.take([0]).inputs.tolist()
     assert first == [*(alphabet.index(letter) for letter in b"good "), len(alphabet), len(alphabet) + 1]
-    # What is cut has no end token.
+    # A truncated text has no end token.
     assert problem.train.lengths.tolist()[:4] == [8, 8, 8, 2]
     assert problem.train.take([1]).inputs.tolist() == [alphabet.index(letter) for letter in b"bad bad "]
     assert problem.valid is problem.test

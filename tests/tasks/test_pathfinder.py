@@ -51,7 +51,7 @@ def distances(ends):
     return np.linalg.norm(points[:, None, :, None] - points[None, :, None, :], axis=-1).min((2, 3))
 
 
-# What is drawn.
+# Drawing.
 
 
 def test_a_picture_has_two_long_contours_and_short_ones(drawn):

@@ -48,7 +48,7 @@ def write_folder(place, digits):
 
 
 def write_archive(place, digits):
-    """The archive as published, with what else is in it."""
+    """The published archive, with its other files."""
     path = place / FILES[1]
     path.parent.mkdir(parents=True)
     top = "free-spoken-digit-dataset-1.0.10"
@@ -191,7 +191,7 @@ def test_settings_round_trip_through_a_table():
 
 
 def refused(path, message):
-    """Reading says this, in one line."""
+    """Reading fails with this one-line message."""
     with pytest.raises(ValueError, match=message) as error:
         read_spoken(path)
     assert "\n" not in str(error.value)

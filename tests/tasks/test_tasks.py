@@ -211,7 +211,7 @@ def test_frames_are_distinct_and_in_order_and_the_first_are_seen_clearly():
     early = made.frames < 5
     assert early.any()
     sine, cosine = made.angles[early].astype(np.float64).T
-    # The angle that was kept has single precision: a pixel at the rod's edge may fall on its other side.
+    # The stored angle has single precision, so pixels at the edge of the rod may differ.
     rendered = pendulum_frames.render(np.arctan2(sine, cosine))
     assert np.abs(made.images[early] - rendered).max() <= 10
 
@@ -276,7 +276,7 @@ def test_copies_are_the_same_swings_through_other_noise(cache, monkeypatch):
         assert np.array_equal(other.dt, first.dt)
         assert not np.array_equal(other.inputs, first.inputs)
     assert not np.array_equal(second.inputs, third.inputs)
-    # What is seen clearly in both is the same picture: the first frames of each swing are clean.
+    # The first frames of each sequence have no noise and are equal.
     made = pendulum_frames.generate(6, 30, 0)
     clean = (made.frames[:3] < pendulum_frames.CLEAN_FRAMES).ravel()
     assert clean.any()
@@ -329,7 +329,7 @@ def test_the_neuron_task_predicts_the_change(cache, monkeypatch):
     assert [len(q) for q in (problem.train, problem.valid, problem.test)] == [3, 2, 24]
     inputs, targets = (q.reshape(24, 1000) for q in (problem.test.inputs, problem.test.targets))
     np.testing.assert_allclose(inputs[:, :-1] + targets[:, :-1], inputs[:, 1:], atol=1e-6)
-    # What is published for saying that nothing changes.
+    # The published error of predicting no change.
     assert problem.baselines["persistence"]["rmse"] == pytest.approx(0.0785, rel=0.05)
     assert problem.head.scale == pytest.approx(np.sqrt(np.mean(np.square(problem.train.targets))))
     assert problem.objective.unit == pytest.approx(problem.head.scale**2)
@@ -512,12 +512,12 @@ def test_the_rollouts_of_ode_lstm_give_the_published_number_of_windows():
     assert {q.even for q in (problem.train, problem.valid, problem.test)} == {True}
 
 
-# One's own.
+# Tasks of users.
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """The page's own example, in the folder that we are in."""
+    """The example of the page, in the current folder."""
     page = (Path(__file__).parents[2] / "docs" / "your-own-task.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "clicks.py").write_text(program)

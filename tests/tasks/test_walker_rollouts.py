@@ -40,7 +40,7 @@ def test_it_starts_standing_stays_up_and_walks_forward(walks):
     assert height.min() > 0.8
     assert np.abs(pitch).max() < 1
     assert speed.mean() > 0.3
-    # Both knees bend and stretch: it neither stands still nor slides.
+    # Both knees bend and stretch: the robot walks and does not slide.
     assert walks.obs[:, [3, 6]].std(0).min() > 0.1
 
 

@@ -121,14 +121,14 @@ def test_alternatives_that_were_bounded_would_fail():
 
 
 def test_the_marginal_state_is_shown(held):
-    """What the paper's b = 1/2 does in regular time, in numbers that are known."""
+    """The paper's b = 1/2 in regular time, with known numbers."""
     assert held["stability"].numbers["state_after_1000_held"] == 2000
     assert held["stability"].numbers["alpha_regular_b1"] > 0
     assert "Λ = -1/2 + i gives |f| = 1.5530" in held["stability"].findings[1]
 
 
 def test_bounds_are_nearly_attained(held):
-    """A bound far above what is measured would show little."""
+    """Bounds are not far above the measurements."""
     assert held["gradients"].numbers["stable_over_weight"] > 1.99
     assert held["approximation"].numbers["bound_quotient"] > 0.9
     assert held["approximation"].numbers["assumption_3_quotient"] > 0.9

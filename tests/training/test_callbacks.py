@@ -12,7 +12,7 @@ from s7.training.class_weights import with_class_weights
 
 
 def data(count=24, seed=0):
-    """Sequences whose label says whether they sum to more than zero."""
+    """Sequences labelled by the sign of their sum."""
     x = np.random.default_rng(seed).normal(size=(count, 10, 1)).astype(np.float32)
     return x, (x.sum((1, 2)) > 0).astype(np.int32)
 

@@ -12,7 +12,7 @@ from s7.training.display import EpochLines, JsonLines, ProgressBar, TerminalDisp
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that pretends to be a terminal."""
 
     def isatty(self):
         return True

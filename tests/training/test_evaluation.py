@@ -17,7 +17,7 @@ SIZES = (3, 1, 4, 2, 4, 1, 2)
 
 
 class Echo(eqx.Module):
-    """Says what it reads, times a number: at every event, or their sum."""
+    """Outputs its input times a factor: at every event, or their sum."""
 
     factor: Array = eqx.field(default_factory=lambda: jnp.asarray(0.5))
     per_step: bool = eqx.field(default=True, static=True)

@@ -20,7 +20,7 @@ MODELS = {
     "batch norm, both ways": {"norm": "batch", "bidirectional": True},
     "oscillating, wider": {"transition": s7.Stable(oscillate=True), "stages": (s7.Stage(), s7.Stage(width=5))},
 }
-# What optimizer.py says, for a layer of any kind; all else is "rest".
+# The group of each parameter of a layer; all others are in "rest".
 GROUPS = {
     **dict.fromkeys(["rates.w", "rates.omega", "rates.decay", "maps.B", "maps.b"], "ssm"),
     **dict.fromkeys(["rates.W_w", "maps.W_B", "maps.W_C", "maps.W_D"], "selective"),
@@ -35,7 +35,7 @@ def build(name):
 
 
 def documented(name):
-    """The group of a parameter, told by the layer that it is in."""
+    """The group of a parameter, by the layer that contains it."""
     parts = name.split(".")
     return GROUPS[".".join(parts[-2:])] if "layer" in parts or "backward" in parts else "rest"
 
@@ -93,7 +93,7 @@ def test_accumulated_batches_update_with_the_mean_gradient():
     one_by_one = run(adamw(5, **settings), start, gradients.reshape(4, 3, 5).mean(1))
     gathered = run(adamw(5, accumulate=3, **settings), start, gradients)
     np.testing.assert_allclose(gathered[2::3], one_by_one, rtol=1e-12)
-    # Between steps nothing moves.
+    # Between updates the parameters do not change.
     np.testing.assert_array_equal(gathered[:2], np.broadcast_to(start, (2, 5)))
     np.testing.assert_array_equal(gathered[3:5], gathered[[2, 2]])
 

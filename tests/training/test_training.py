@@ -20,7 +20,7 @@ SETTINGS = {"width": 4, "state": 3, "depth": 1, "form": s7.Factored(rank=2)}
 
 
 def sums(count=24, seed=0):
-    """Sequences of one number; the label is whether they add up to more than nothing."""
+    """Sequences of one feature, labelled by the sign of their sum."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, 10, 1)).astype(np.float32)
     return x, (x.sum((1, 2)) > 0).astype(np.int32)
@@ -156,7 +156,7 @@ def test_one_compiled_step_serves_any_length_and_learning_rate():
 
 @dataclass(frozen=True)
 class Slow(Augmentation):
-    """Nothing new, after a while."""
+    """An augmentation that returns its samples after a delay."""
 
     def longest(self, lengths):
         return lengths
@@ -260,7 +260,7 @@ def test_a_full_disk_preserves_existing_files(whole, tmp_path, monkeypatch):
 
 
 class Breaks(eqx.Module):
-    """Gives the square root of what it is given: infinite slope at nothing."""
+    """The square root of its input, with an infinite gradient at zero."""
 
     a: jax.Array
     b: jax.Array
