@@ -97,7 +97,7 @@ def test_every_point_holds(held, name):
         ("stability", Stuck, "regular time, b = 1/2 as in the paper"),
         ("gradients", Steep, "Stable, asynchronous: |∂Loss/∂w_j| ≤ K |f'|/f²"),
         ("gradients", Steep, "Stable, regular, b = 1: the gradient over the weight is at most 2aK"),
-        ("gradients", Steep, "Stable with w_k following the input"),
+        ("gradients", Steep, "Stable with input-dependent w_k"),
         ("weight-ratio", Steep, "G_f(w) = 2a|w| in regular time"),
         ("weight-ratio", Flipped, "G_f(w) = 2a|w| in asynchronous time"),
         ("approximation", Flipped, "unchanged, the error goes to zero"),

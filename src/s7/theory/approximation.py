@@ -102,7 +102,7 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
             ),
             Point(
                 "Stable: E_m(β) ≤ E_m(0) + K_m β + O(β²) for every m and β",
-                f"added over its bound: at most {quotient:.4f}; {_listed('K_{} = {:.3f}', STATES, constants)}",
+                f"added error over its bound: at most {quotient:.4f}; {_listed('K_{} = {:.3f}', STATES, constants)}",
                 quotient <= 1 + QUADRATURE,
             ),
             Point(
@@ -128,8 +128,8 @@ def check(seed: int = 0, make: Make = Stable, directions: int = 20) -> Check:
         ),
         findings=_findings(stable, ours, errors[EXPONENTIAL.name]),
         limits=(
-            "One target, with coefficients for which the bound is known to be finite; Theorem 1 speaks of every "
-            "bounded functional, and neither says how training would find such coefficients. The supremum over "
+            "One target, with coefficients for which the bound is known to be finite; Theorem 1 covers every "
+            "bounded functional. Neither shows how training would find such coefficients. The supremum over "
             f"inputs is exact; that over changes is taken over all states faster, all slower, and {directions} "
             "random directions."
         ),
@@ -151,16 +151,16 @@ def _findings(stable: Stable, ours: np.ndarray, exponential: np.ndarray) -> tupl
     m, beta = STATES[-1], CHANGES[3]
     costs = _listed("{1:.2g} β for m = {0}", STATES, [rule(m).tau.sum() for m in STATES])
     return (
-        "The order of the limits is the theorem. For a fixed m, E_m(β) → E_m(0) > 0 as β → 0, for the direct "
-        "parameterization as well; m → ∞ first needs a constant that does not depend on m. The proof's bound has "
-        "exp(L (k - s)) from Grönwall's inequality, which grows with k - s, and gives none. The integral |τ̃ - τ| "
-        "does.",
+        "The theorem depends on the order of the limits. For a fixed m, E_m(β) → E_m(0) > 0 as β → 0, also for the "
+        "direct parameterization. The limit m → ∞ first needs a constant that does not depend on m. The proof's bound "
+        "has exp(L (k - s)) from Grönwall's inequality, which grows with k - s. The integral |τ̃ - τ| gives such a "
+        "constant.",
         f"exp is a stable parameterization in this sense too: E_{m}({beta:g}) = {exponential[-1, 4]:.2g}, against "
-        f"{ours[-1, 4]:.2g} for Stable. Theorem 1 tells both from the direct one, and Theorem 2 these two from each "
-        "other.",
+        f"{ours[-1, 4]:.2g} for Stable. Theorem 1 separates both from the direct one, and Theorem 2 separates them "
+        "from each other.",
         f"The constant is for changes of w. Changing every coefficient of the readout by β costs β Σ τ_i, {costs}: "
-        "without a gain the states are not uniformly bounded, as Assumption 4 asks. With the gain r_k they are.",
-        f"No state of Stable is faster than its b: time constants begin at τ = b = {stable.b:g}.",
+        "without a gain the states are not uniformly bounded, as Assumption 4 requires. With the gain r_k they are.",
+        f"No state of Stable is faster than its b: time constants are at least τ = b = {stable.b:g}.",
     )
 
 

@@ -34,8 +34,8 @@ alternating). The constant input attains the bound, so no other input can exceed
 alternatives grow without bound is extrapolated from memories up to a tenth of the sequence, and bounded gradients do
 not imply that training succeeds."""
 CAPTION = """Over the memory τ = 1/|f(w_j)| of the state whose parameter is swept, without a gain. Left: the
-theorem's ratio as printed, the same for all parameterizations. Right: the gradient over the weight, which tells
-them apart; the peaks are at w_j = 0. The sequence's length, dotted, cuts both off."""
+theorem's ratio as printed, the same for all parameterizations. Right: the gradient over the weight, which differs
+between them; the peaks are at w_j = 0. The length of the sequence, dotted, limits both."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _bounded(name: str, measured: Measured, stable: Stable, length: int) -> list
             printed <= longest * (1 + SLACK),
         ),
         Point(
-            f"Stable, {name}: |∂Loss/∂w_j| ≤ K |f'|/f², which has no length in it",
+            f"Stable, {name}: |∂Loss/∂w_j| ≤ K |f'|/f², independent of the length",
             f"largest quotient of the two sides {quotient:.6f}",
             quotient <= 1 + SLACK,
         ),
@@ -135,7 +135,7 @@ def _unbounded(name: str, sweep: Sweep, stable: Stable, length: int) -> Point:
 def _follows(selective: Selective) -> Point:
     largest = float(np.max(selective.quotient))
     return Point(
-        "Stable with w_k following the input: |∂Loss/∂w_j| ≤ K S² max_k |f'(w_k)|",
+        "Stable with input-dependent w_k: |∂Loss/∂w_j| ≤ K S² max_k |f'(w_k)|",
         f"largest quotient of the two sides {largest:.4f}",
         largest <= 1 + SLACK,
     )
@@ -153,20 +153,20 @@ def _findings(measured: Measured, stable: Stable, length: int) -> tuple[str, ...
     return (
         "The theorem calls C independent of w_j. Without a limit on the length it is not: "
         f"|∂Loss/∂w_j|/(K|f'(w_j)|) goes from {np.min(printed):.2g} to {np.max(printed):.3g} over the sweep, as τ², "
-        "until the sequence ends. By the chain rule that ratio is |∂Loss/∂f|, whatever the parameterization of a "
-        f"static spectrum (at most {others}): it tells none from another but for those that leave |a| ≤ 1. The "
-        "gradient over the weight does.",
-        "Where w_k = w + W u_k, as in equation 4, C |f'(w_j)| is no bound: f'(0) = 0, and the gradient there is "
-        f"not. |∂Loss/∂w_j|/(K|f'(w_j)|) is {np.max(following[size == size.min()]):.3g} at |w_j| = 0.001, and "
-        f"{following[np.argmin(np.abs(size - 0.3))]:.3g} at 0.3. The proof has Λ_k(u_k; f(w)), the input outside of "
-        "f; with it inside, the largest |f'(w_k)| takes the place of |f'(w_j)|.",
-        "Regular time with b = 1/2: f(0) = -1 is marginal, and an alternating input makes a gradient of "
+        "until the sequence ends. By the chain rule that ratio is |∂Loss/∂f|, for every parameterization of a static "
+        f"spectrum (at most {others}): it only distinguishes parameterizations that violate |a| ≤ 1. The gradient "
+        "over the weight distinguishes the others too.",
+        "If w_k = w + W u_k, as in equation 4, C |f'(w_j)| is not a bound: f'(0) = 0, but the gradient at 0 is not "
+        f"zero. |∂Loss/∂w_j|/(K|f'(w_j)|) is {np.max(following[size == size.min()]):.3g} at |w_j| = 0.001, and "
+        f"{following[np.argmin(np.abs(size - 0.3))]:.3g} at 0.3. The proof has Λ_k(u_k; f(w)), with the input outside "
+        "of f; with the input inside, the largest |f'(w_k)| replaces |f'(w_j)|.",
+        "Regular time with b = 1/2: f(0) = -1 is marginal, and an alternating input gives a gradient of "
         f"{np.max(marginal.over_weight):.2g} K|w_j| at |w_j| = {size[np.argmax(marginal.over_weight)]:.2g}. From "
         f"|w_j| = {least:.3f} on, where f ≥ 0, it is at most {np.max(marginal.over_weight[size >= least]):.4f} "
         "K|w_j|.",
         "With the gain r_k on the input, the default here, exp and softplus have bounded gradients too: for "
-        f"memories of a step or more the largest |∂Loss/∂w_j|/K is {gains}. What sets Stable apart from these two "
-        "belongs to the equations as printed, without a gain.",
+        f"memories of a step or more the largest |∂Loss/∂w_j|/K is {gains}. Stable differs from these two only in "
+        "the equations as printed, without a gain.",
     )
 
 

@@ -70,7 +70,7 @@ def check(seed: int = 0, make: Make = Stable, layers: int = 6, length: int = 512
         *_fades("regular time, b = 1", strict, "step"),
         *_fades("asynchronous time, b = 1/2", timed, "unit of time"),
         Point(
-            "regular time, b = 1/2 as in the paper: Φ fades under random inputs",
+            "regular time, b = 1/2 as in the paper: Φ decays for random inputs",
             f"α about {min(d.typical for d in printed):.3g} to {max(d.typical for d in printed):.3g} per step",
             min(d.typical for d in printed) > 0 and held <= 1,
         ),
@@ -81,16 +81,16 @@ def check(seed: int = 0, make: Make = Stable, layers: int = 6, length: int = 512
         statement=STATEMENT,
         points=tuple(points),
         findings=(
-            "f(0) = 1 - 1/b is -1 for the paper's b = 1/2: in regular time an input can hold w_k = 0, and that "
-            f"state does not fade (largest |a_k| of these layers {held:.6f}, so α = 0). Assumption 2 then fails, "
-            "and a bounded input can make an unbounded state: one that holds w_k = 0 and alternates drives it to "
+            "f(0) = 1 - 1/b is -1 for the paper's b = 1/2: in regular time an input can keep w_k = 0, and that "
+            f"state does not decay (largest |a_k| of these layers {held:.6f}, so α = 0). Assumption 2 is violated, and "
+            "a bounded input can produce an unbounded state: an alternating input that keeps w_k = 0 drives it to "
             f"{growth[0.5]:,.0f} in 1,000 steps, and to {growth[1.0]:.3g} with b = 1. Asynchronous time is not "
             "affected.",
             "The bound is for real w_k. For complex Λ the printed f leaves the unit disc exactly where |Im Λ| > "
             f"|Re Λ| (a = 1, b = 1/2; true of {agreeing:.0%} of {_SAMPLES:,} random Λ): Λ = -1/2 + i gives |f| = "
-            f"{example:.4f}. Oscillating states here keep w real and add the frequency beside it.",
+            f"{example:.4f}. Oscillating states here have a real w and a separate frequency.",
             f"In floating point 1 - r rounds to 1 from |w| = {marginal['float32']:,.0f} (float32) and "
-            f"{marginal['float64']:.2g} (float64) on: such a state never forgets.",
+            f"{marginal['float64']:.2g} (float64) on: such a state does not decay.",
         ),
         limits=LIMITS,
         caption=CAPTION,
@@ -123,8 +123,8 @@ def _fades(where: str, decays: list[Decay], unit: str) -> list[Point]:
     alpha, M = min(d.alpha for d in decays), max(d.M for d in decays)
     return [
         Point(
-            f"{where}: the worst bounded input makes the |a_k| that the formula says, below 1",
-            f"largest |a_k| {max(d.worst for d in decays):.6f}, apart from the formula by {apart:.1g}",
+            f"{where}: the largest |a_k| over bounded inputs agrees with the formula and is below 1",
+            f"largest |a_k| {max(d.worst for d in decays):.6f}, relative difference from the formula {apart:.1g}",
             apart <= SLACK and max(d.worst for d in decays) < 1,
         ),
         Point(

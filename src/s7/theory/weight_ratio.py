@@ -51,19 +51,19 @@ def check(seed: int = 0, make: Make = Stable, points: int = 601) -> Check:
         statement="G_f(w) = |f'(w)| / f(w)² = 2a|w| for the continuous form f(w) = -1/(a w² + b).",
         points=tuple(found),
         findings=(
-            "The identity is one of the continuous form. For the discrete form that the paper prints beside it, "
+            "The identity holds for the continuous form. For the discrete form, which the paper also prints, "
             f"f(w) = 1 - 1/(a w² + b), |f'|/f² = 2a|w|/(a w² + b - 1)², which is infinite where f = 0, at "
             f"|w| = {root:.4f} for a = 1, b = 1/2 (one millionth away it is "
-            f"{float(_discrete(default, np.array([near]))[0]):.2g}). What is 2a|w| there is |f'|/(1 - f)².",
+            f"{float(_discrete(default, np.array([near]))[0]):.2g}). For that form, |f'|/(1 - f)² is 2a|w|.",
         ),
         limits=(
-            "An identity of two formulas, tested where a computer can: it says that the code computes the printed "
-            "function and its derivative, and nothing about training."
+            "This is an identity of two formulas, tested numerically. It shows that the code computes the printed "
+            "function and its derivative, but says nothing about training."
         ),
         caption=(
             "The ratio |f'|/f², from the derivatives of the code itself. Left, over the raw parameter: the line 2a|w| "
-            "in the continuous form, a pole in the discrete one. Right, over the time constant of the state that the "
-            "parameter makes: the longer the memory, the further the others are above it."
+            "in the continuous form, a pole in the discrete one. Right, over the time constant of the "
+            "state: the longer the memory, the larger the ratio of the other parameterizations."
         ),
         numbers={f"error_{time}_eps": error / EPS for time, error in errors.items()},
         curves={
