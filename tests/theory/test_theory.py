@@ -93,7 +93,7 @@ def test_every_point_holds(held, name):
     [
         ("stability", Flipped, "|a_k| ≤ 1 for every w_k"),
         ("stability", Stuck, "regular time, b = 1: ‖Φ(k, s)‖ ≤ M exp(-α (k - s))"),
-        ("stability", Stuck, "asynchronous time, b = 1/2: the worst bounded input makes the |a_k|"),
+        ("stability", Stuck, "asynchronous time, b = 1/2: the largest |a_k| over bounded inputs"),
         ("stability", Stuck, "regular time, b = 1/2 as in the paper"),
         ("gradients", Steep, "Stable, asynchronous: |∂Loss/∂w_j| ≤ K |f'|/f²"),
         ("gradients", Steep, "Stable, regular, b = 1: the gradient over the weight is at most 2aK"),
