@@ -160,7 +160,7 @@ class Block(eqx.Module):
         """The state before the first event.
 
         Raises:
-            ValueError: If the block is bidirectional, for it reads the sequence from its end too.
+            ValueError: If the block is bidirectional, since it also reads the sequence from its end.
         """
         if self.backward is not None:
             raise ValueError("a bidirectional model cannot stream: it reads the sequence from its end too")

@@ -156,7 +156,7 @@ def failing(monkeypatch):
     ("error", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "runs/a/last.safetensors"), "runs/a/last.safetensors: No sp"),
-        (PermissionError(errno.EACCES, "Permission denied", "/root/x"), "/root/x: Permission denied"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "/data/x: Permission denied"),
         (ValueError("two\nlines"), "two lines"),
         (ValueError(), "ValueError"),
         (ModuleNotFoundError("No module named 'matplotlib'"), "No module named 'matplotlib'"),

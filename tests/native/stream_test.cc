@@ -484,7 +484,7 @@ void test_engine(const Engine& engine, const std::string& name) {
       compare(answer, plain_answer(again.model, events.tokens, events.inputs, gaps, done),
               name + ": model " + std::to_string(number) + " after " + std::to_string(done) + " events");
     }
-    // A restored stream goes on with the same bits.
+    // A restored stream continues with the same bits.
     engine.save(model, stream.get(), state.data());
     Memory restored = aligned(engine.size(model));
     engine.start(model, restored.get());

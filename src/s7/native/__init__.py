@@ -1,7 +1,7 @@
-"""The native kernels, found, loaded and made known to XLA on first use.
+"""The native kernels. The library is loaded and its calls are registered with XLA on first use.
 
-They are built when the package is installed (hatch_build.py) if there is a C++ compiler. The C++ here knows nothing of
-Python or JAX except for ffi.cc, a thin layer over the rest.
+It is built when the package is installed (hatch_build.py) if there is a C++ compiler. The C++ sources do not depend on
+Python or JAX, except for ffi.cc, a thin layer over the rest.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ CALLS = ("block", "scan", "quadratic", "bilinear", "window_scan", "gate")
 
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    """The library, or None and why there is none."""
+    """Load the library; return it and an empty string, or None and the reason why it cannot be used."""
     threads = os.environ.get("S7_THREADS")
     if threads is not None and not (threads.isdecimal() and int(threads) > 0):
         raise ValueError(f"S7_THREADS={threads!r}: expected a whole number of at least 1")
@@ -37,17 +37,17 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def available() -> bool:
-    """Whether the kernels can be used."""
+    """Return whether the kernels can be used."""
     return _load()[0] is not None
 
 
 def unavailable_reason() -> str:
-    """What is missing if they can't."""
+    """Return why the kernels cannot be used, or an empty string."""
     return _load()[1]
 
 
 def library() -> ctypes.CDLL:
-    """The loaded library; an error says why there is none."""
+    """Return the loaded library; raise RuntimeError with the reason if there is none."""
     loaded, reason = _load()
     if loaded is None:
         raise RuntimeError(f"no native kernels here: {reason}")

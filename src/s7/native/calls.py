@@ -1,9 +1,9 @@
-"""Custom calls as JAX functions, under jit, grad, vmap, scan and checkpoint, with gradients that are custom calls too.
+"""Custom calls as JAX functions that work under jit, grad, vmap, scan and checkpoint. Their gradients are custom calls.
 
-A call works on a batch: its data share a leading axis, its weights do not have it, and `jax.vmap` over the data makes
-the axis longer, so that a batch is one call however it came about. The order of grad and vmap then matters, and both
-are exact: the gradient of a batched call adds up the weights' gradients inside the kernel, and a batched gradient
-keeps one sum for each example, in `groups`.
+A call works on a batch: its data arguments share a leading batch axis, its weights have none. `jax.vmap` over the data
+extends that axis, so a batch is always one call. grad and vmap can be combined in either order: the gradient of a
+batched call sums the gradients of the weights inside the kernel, and a batched gradient keeps one sum per example, in
+`groups`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,15 @@ from s7.arrays import as_jax
 def custom_call(
     target: str, weights: slice, shapes: Callable[..., list[tuple[int, ...]]]
 ) -> Callable[..., list[Array]]:
-    """A function call(*arrays, options, **sizes) of the library's `target`.
+    """Make a function call(*arrays, options, **sizes) that calls `target` of the library.
 
-    `weights` says which arguments are weights. `options`, a NamedTuple, goes to the kernel; `shapes(*arrays, **sizes)`
-    are the shapes of the results, which are of the first argument's type.
+    Args:
+        target: The name of the call.
+        weights: Which arguments are weights.
+        shapes: A function shapes(*arrays, **sizes) that returns the shapes of the results. Their type is that of the
+            first argument.
+
+    The function passes the fields of `options`, a NamedTuple, to the kernel.
     """
 
     def run(*arrays, options, **sizes):
@@ -50,10 +55,14 @@ def differentiable(
     value_and_saved: Callable[..., tuple[Sequence[Array], Any]],
     gradient: Callable[..., tuple[Array, ...]],
 ) -> Callable[..., list[Array]]:
-    """A function f(*arrays, options) from the two directions of a custom call.
+    """Make a differentiable function f(*arrays, options) from the forward and backward custom calls.
 
-    value(options, *arrays) are its results; value_and_saved gives beside them what gradient(options, saved, results'
-    gradients) needs to give the gradients of the arrays.
+    Args:
+        name: The name of the primitive.
+        weights: Which arguments are weights.
+        value: value(options, *arrays) returns the results.
+        value_and_saved: Returns the results and the residuals that `gradient` needs.
+        gradient: gradient(options, saved, gradients of the results) returns the gradients of the arrays.
     """
     function = jax.custom_vjp(value, nondiff_argnums=(0,))
     function.defvjp(value_and_saved, gradient)
@@ -62,7 +71,7 @@ def differentiable(
         return value(options, *arrays)
 
     def jvp(primals, tangents, *, options):
-        # A primitive of its own, and not `function` at once: vmap then meets the whole call before grad opens it.
+        # A separate primitive, so that vmap sees the whole call before grad expands it.
         return jax.jvp(partial(function, options), tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
 
     bind = _primitive(name, weights, run, jvp).bind
@@ -91,7 +100,7 @@ def _batch(primitive: Primitive, weights: slice, arrays: Sequence[Array], axes: 
         array if axis is None else jnp.moveaxis(array, axis, 0) for array, axis in zip(arrays, axes, strict=True)
     ]
     if any(axis is not None for axis in axes[weights]):
-        # Weights of their own for each example: one call after another, each with all threads.
+        # Each example has its own weights: one call after another, each with all threads.
         batched = [array for array, axis in zip(in_front, axes, strict=True) if axis is not None]
 
         def one(batched):
@@ -118,7 +127,7 @@ def _batch(primitive: Primitive, weights: slice, arrays: Sequence[Array], axes: 
 
 
 def _attribute(value):
-    # XLA distinguishes widths: what the kernels read are 64 bits.
+    # XLA distinguishes widths; the kernels read 64-bit attributes.
     if isinstance(value, bool):
         return value
     return np.int64(value) if isinstance(value, int) else np.float64(value)

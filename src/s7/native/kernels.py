@@ -1,4 +1,4 @@
-"""The kernels as functions of one sequence: the layer, the recurrence and the two forms. `jax.vmap` batches."""
+"""The kernels as functions of one sequence. Use `jax.vmap` for batches."""
 
 from typing import NamedTuple
 
@@ -9,17 +9,17 @@ from s7.native.calls import custom_call, differentiable
 
 
 class NoOptions(NamedTuple):
-    """For calls that have none."""
+    """The options of calls without options."""
 
 
 class ScanOptions(NamedTuple):
-    """From the first event on, or from the last."""
+    """Options of the recurrence: whether it runs from the last event to the first."""
 
     reverse: bool
 
 
 class LayerOptions(NamedTuple):
-    """What the fused layer must know beside its arrays; numbers as in kernels.h."""
+    """Options of the fused layer and block. The numbers are those of the enumerations in kernels.h."""
 
     oscillate: bool
     reverse: bool
@@ -60,7 +60,7 @@ _differentiable_scan = differentiable(
 def scan(
     a: Inexact[Array, "L P"], v: Inexact[Array, "L P"], initial: Inexact[Array, " P"], reverse: bool
 ) -> Inexact[Array, "L P"]:
-    """x_k = a_k * x_{k-1} + v_k, or from the end on."""
+    """x_k = a_k * x_{k-1} + v_k, or x_k = a_k * x_{k+1} + v_k with `reverse`."""
     (x,) = _differentiable_scan(a[None], v[None], initial[None], options=ScanOptions(reverse))
     return x[0]
 
@@ -69,7 +69,7 @@ def scan(
 
 
 def _make_form(name: str, data: int):
-    """The custom call of a form, and the form with its gradient: of so many arrays of data and one of weights."""
+    """Make the custom call of a form with `data` data arrays and one weight array, and the differentiable form."""
     weights = slice(data, data + 1)
 
     def gradient_shapes(*arrays, groups):
@@ -107,14 +107,14 @@ def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "
 
 # The layer -----------------------------------------------------------------------------------------------------------
 
-# In this order. Absent ones have no elements; then come W_B and W_C, or the six factors.
+# The order of the weights: these, then W_B and W_C or the six factors. Absent weights have no elements.
 LAYER_WEIGHTS = ("w", "W_w", "omega", "B", "b", "C", "D", "W_D")
 FULL, FACTORED = ("W_B", "W_C"), ("V1", "V2", "V3", "U1", "U2", "U3")
 BLOCK_WEIGHTS = ("scale", "shift", "gate_W", "gate_c")
 
 
 def _make_layer(name: str, count: int):
-    """The layer with so many weights."""
+    """Make the layer with `count` weights."""
     weights = slice(5, 5 + count)
 
     def shapes(u, dt, marks, initial, keys, *rest, save):
