@@ -173,3 +173,14 @@ def test_a_poisoned_model_is_never_saved(tmp_path):
     with pytest.raises(ValueError, match=r"not written, head\.c\[1\] is inf"):
         s7.save(model, tmp_path / "model.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_timedeltas_and_lengths_that_are_not_whole_are_refused(key):
+    model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=4, state=3, depth=1, key=key)
+    inputs = np.zeros((3, 1))
+    for kind in ("timedelta64[s]", "datetime64[s]"):
+        with pytest.raises(TypeError, match=r"^dt holds .*64\[s\], expected numbers; use s7\.gaps"):
+            model(inputs, np.arange(3).astype(kind))
+    with pytest.raises(TypeError, match=r"^length must be a whole number, not float"):
+        model(inputs, None, 2.5)

@@ -97,8 +97,17 @@ def gaps(dt: Array, mask: Array | None = None) -> Array:
     return require(dt, lambda dt: not_finite(dt) | (dt < 0), "dt", why, mask)
 
 
+def gap_array(dt: Any, dtype: Any) -> Array:
+    """Gaps as an array of the model's type; datetimes and timedeltas have no unit there and are refused."""
+    if isinstance(dt, np.ndarray | np.generic) and dt.dtype.kind in "mM":
+        raise TypeError(f"dt holds {dt.dtype}, expected numbers; use s7.gaps(times, unit='s')")
+    return jnp.asarray(dt, dtype)
+
+
 def length(length: Array, events: int) -> Array:
-    """The number of events of a sequence that count, which must be from 0 to `events`."""
+    """The number of events of a sequence that count, a whole number from 0 to `events`."""
+    if not jnp.issubdtype(length.dtype, jnp.integer):
+        raise TypeError(f"length must be a whole number, not {length.dtype}")
     why = f"is not a length: the sequence has {events} events"
     return require(length, lambda length: (length < 0) | (length > events), "length", why)
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shaped
 
+from s7 import checks
 from s7.block import Block, BlockState
 from s7.config import ModelConfig, build_config
 from s7.heads import Steps
@@ -255,7 +256,7 @@ class S7Model(eqx.Module):
         head = self.config.head
         axis = 0 if head.documents == 1 else 1
         inputs = jnp.expand_dims(jnp.asarray(event), axis)
-        gap = None if dt is None else jnp.expand_dims(jnp.asarray(dt, self._dtype), axis)
+        gap = None if dt is None else jnp.expand_dims(checks.gap_array(dt, self._dtype), axis)
 
         def run(inputs, dt, length, state: ModelState):
             signal = self.encode(inputs, dt, length)._replace(rows=None)

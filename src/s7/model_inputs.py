@@ -54,7 +54,7 @@ def _gaps(config: ModelConfig, dtype: DTypeLike, dt: Any, events: int, mask: Any
         if config.dt is None:
             return None
         dt = jnp.full(events, config.dt)
-    dt = jnp.asarray(dt, dtype)
+    dt = checks.gap_array(dt, dtype)
     if dt.shape != (events,):
         raise ValueError(f"dt has shape {dt.shape}, expected ({events},) as the inputs have")
     dt = checks.gaps(dt, mask)

@@ -152,7 +152,7 @@ class SequenceLayer(eqx.Module):
         Returns:
             The output and the state after the event, the same as those of a call on the sequence.
         """
-        gap = None if dt is None else jnp.asarray(dt, self.dtype)[None]
+        gap = None if dt is None else checks.gap_array(dt, self.dtype)[None]
         y, state = self(jnp.asarray(u, self.dtype)[None], gap, state=state)
         return y[0], state
 
@@ -166,7 +166,7 @@ class SequenceLayer(eqx.Module):
             raise ValueError(f"{name}: u has no events")
         if dt is None and self.dt is not None:
             dt = jnp.full(u.shape[0], self.dt, self.dtype)
-        dt = None if dt is None else jnp.asarray(dt, self.dtype)
+        dt = None if dt is None else checks.gap_array(dt, self.dtype)
         mask, reset = (None if q is None else jnp.asarray(q, bool) for q in (mask, reset))
         for what, q in (("dt", dt), ("mask", mask), ("reset", reset)):
             if q is not None and q.shape != u.shape[:1]:
