@@ -1,4 +1,4 @@
-// The stable transition on vectors of events: from w_k and dt_k to a_k and the gain, and their slopes.
+// The stable transition on vectors of events: a_k and the gain as functions of w_k and dt_k, and their derivatives.
 #pragma once
 
 #include "kernels.h"
@@ -39,7 +39,8 @@ class Discretization {
       point.gain = r;
       point.gain_slope = one;
     } else if (gain_ == Gain::kVariance) {
-      // 1 - |a|² over one unit of time, without cancellation; nothing, with no slope, where it is not positive.
+      // 1 - |a|² over one unit of time, computed without cancellation. Where it is not positive, the gain and its slope
+      // are zero.
       const V square = exponential_ ? -exponential(T(-2) * r).beyond : r * (T(2) - r);
       const Integers<T> positive = square > V{};
       point.gain = root<T>(select<T>(positive, square, V{}));
@@ -49,7 +50,7 @@ class Discretization {
     return point;
   }
 
-  // dr / dw times `rate_gradient`.
+  // Returns the gradient of w, which is dr / dw times `rate_gradient`.
   V raw_gradient(const Point& point, V w, V rate_gradient) const {
     return T(-2) * a_ * w * (point.rate * rate_gradient) * point.rate;
   }

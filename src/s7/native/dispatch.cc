@@ -1,4 +1,4 @@
-// Chooses the kernels for the processor at hand. S7_COMPILED lists what was compiled in, best first.
+// Selects the kernels for the processor at run time.
 #include <cstdlib>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The kernels as XLA custom calls. This file checks every size before a pointer is passed on, and does nothing else.
+// The kernels as XLA custom calls. This file checks the type and shape of every array and calls the kernels.
 #include "xla/ffi/api/ffi.h"
 
 #if defined(__linux__)
@@ -25,7 +25,7 @@ Pool pool_of(ffi::ThreadPool& threads) {
           }};
 }
 
-// Types and tables that follow from a pointer's type.
+// Select a table or type by the type of a pointer.
 template <class T>
 const Kernels<T>& kernels_for(const T*) {
   return kernels<T>();
@@ -44,21 +44,21 @@ void advance(int64_t by, P*&... pointers) {
   ((pointers = pointers == nullptr ? nullptr : pointers + by), ...);
 }
 
-// Large results are new memory each time, and the system hands it out page by page as it is first touched, which can
-// take longer than a kernel: let the pages be large, where the system has such.
+// Large results are newly allocated in every call. The page faults of the first touch can take longer than the kernel,
+// so huge pages are requested where the system supports them.
 void ask_for_large_pages(void* data, size_t bytes) {
 #if defined(__linux__)
   constexpr uintptr_t kLargePage = uintptr_t(2) << 20;
   const uintptr_t first = (reinterpret_cast<uintptr_t>(data) + kLargePage - 1) / kLargePage * kLargePage;
   const uintptr_t last = (reinterpret_cast<uintptr_t>(data) + bytes) / kLargePage * kLargePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // advice: may be ignored
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // only a hint
 #else
   (void)data, (void)bytes;
 #endif
 }
 
-// The arrays of a call, in order. Each is checked, type and shape, as it is taken; what does not fit is remembered, and
-// no kernel runs.
+// The arrays of a call, in order. The type and shape of each array are checked when it is taken. The first mismatch is
+// recorded, and then no kernel runs.
 template <class T>
 class Arrays {
  public:
@@ -67,7 +67,7 @@ class Arrays {
 
   using Shape = std::initializer_list<int64_t>;
 
-  // For functions whose types follow from a pointer's.
+  // A null pointer for functions that deduce T from a pointer.
   static const T* none() { return nullptr; }
 
   const T* take(const char* name, Shape shape) {
@@ -77,7 +77,7 @@ class Arrays {
     return pointer<const T*>(*buffer);
   }
 
-  // An argument or result that is left out is an array without elements: null.
+  // An omitted argument or result is an array without elements and becomes null.
   const T* take_if(bool given, const char* name, Shape shape) {
     if (given) return take(name, shape);
     ++taken_;
@@ -98,7 +98,7 @@ class Arrays {
     return nullptr;
   }
 
-  // Size of a dimension of an argument or a result that is still to be taken, -1 if there is none.
+  // Returns the size of a dimension of an argument or result, or -1 if it does not exist.
   int64_t size(size_t argument, size_t dimension) const {
     return size_of(arguments_.get<ffi::AnyBuffer>(argument), dimension);
   }
@@ -116,7 +116,7 @@ class Arrays {
     if (!holds && problem_.empty()) problem_ = std::string(call_) + ": " + what;
   }
 
-  // Runs the kernel if everything fits.
+  // Runs the kernel if all checks passed.
   template <class F>
   ffi::Error run(F kernel) {
     require(taken_ == arguments_.size() && given_ == results_.size(), "wrong number of arrays");
@@ -171,7 +171,7 @@ class Arrays {
   std::string problem_;
 };
 
-// Calls body(arrays, is_complex) with arrays of the type of the first argument.
+// Calls body(arrays, is_complex), where `arrays` has the type of the first argument.
 template <class F>
 ffi::Error with_arrays(const char* call, const ffi::RemainingArgs& arguments, const ffi::RemainingRets& results,
                        F body) {
@@ -282,7 +282,8 @@ ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
   });
 }
 
-// The gradients of weights have one more dimension in front: the batch in so many groups, each with a sum of its own.
+// The gradients of weights have an additional leading dimension: the batch is divided into that many groups, and each
+// group has its own sum.
 ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
                           bool oscillate, bool reverse, int64_t gain, int64_t direct, int64_t rank, double a, double b,
                           int64_t norm, bool gated, bool skip, int64_t threshold) {
@@ -355,8 +356,7 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
   });
 }
 
-// The recurrence
-// --------------------------------------------------------------------------------------------------------
+// The recurrence ------------------------------------------------------------------------------------------------------
 
 ffi::Error scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool reverse) {
   return with_arrays("s7 scan", arguments, results, [&](auto& arrays, bool is_complex) {
@@ -384,8 +384,7 @@ ffi::Error scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, 
   });
 }
 
-// The forms
-// -------------------------------------------------------------------------------------------------------------
+// The forms -----------------------------------------------------------------------------------------------------------
 
 ffi::Error quadratic(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results) {
   return with_arrays("s7 quadratic", arguments, results, [&](auto& arrays, bool is_complex) {
@@ -455,8 +454,7 @@ ffi::Error bilinear_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argumen
   });
 }
 
-// Windows
-// ---------------------------------------------------------------------------------------------------------------
+// Windows -------------------------------------------------------------------------------------------------------------
 
 struct WindowOptions {
   bool oscillate, reverse;
@@ -464,7 +462,7 @@ struct WindowOptions {
   double a, b;
 };
 
-// The sizes that follow from the arrays: token, dt, marks, initial, raw, drive, omega.
+// Derives the sizes from the arrays token, dt, marks, initial, raw, drive and omega.
 template <class T>
 WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_t length) {
   const bool tokens = arrays.has(0);
@@ -551,8 +549,7 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
   });
 }
 
-// The gate
-// --------------------------------------------------------------------------------------------------------------
+// The gate ------------------------------------------------------------------------------------------------------------
 
 template <class T>
 GateShape gate_shape(Arrays<T>& arrays, int64_t threshold) {

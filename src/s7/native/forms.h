@@ -1,4 +1,4 @@
-// The two forms on their own, for layers that are put together outside: quadratic in u, and bilinear in x and u.
+// Stand-alone kernels for layers that are assembled outside: the quadratic form in u, and the bilinear form in x and u.
 #pragma once
 
 #include "kernels.h"
@@ -6,8 +6,8 @@
 
 namespace s7::S7_ISA {
 
-// Matrices side by side, (outputs, columns) each: the weight of product m in output n is entry (n, m) of them all. A
-// vector of constants is a matrix of one column.
+// A matrix of shape (outputs, columns). `Columns` concatenates several: the weight of product m in output n is entry
+// (n, m) of the concatenation. A vector of constants is a matrix with one column, and a null matrix is zero.
 template <class T>
 struct Matrix {
   T* data;
@@ -27,7 +27,8 @@ struct Columns {
   }
 };
 
-// The other way: from sums[first product …][outputs] to the gradients of the matrices; of one that is null to nothing.
+// The inverse of `Columns`: copies sums[product][output], starting at product `first`, to the gradients of the
+// matrices. Null matrices are skipped.
 template <class T, int kCount>
 void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const Matrix<T> (&matrices)[kCount],
             Pool pool) {
@@ -41,8 +42,8 @@ void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const
   });
 }
 
-// The weight of product u_i · u_j in output n: both halves of W, which multiply the same product. After these products
-// come those of an affine part.
+// The weight of product u_i · u_j in output n: W[n, i, j] + W[n, j, i], as both multiply the same product. The products
+// of the affine part follow.
 template <class T>
 struct SymmetricWeights {
   const Products& products;
@@ -82,7 +83,7 @@ Form<T> symmetric_form(const Layout& layout, int64_t outputs, const T* W, bool a
   return form;
 }
 
-// Of the products x_p · u_j, and if `linear` is not null of x_p.
+// The form in the products x_p · u_j and, if `linear` is not null, x_p.
 template <class T>
 Form<T> bilinear_form(const Layout& layout, int64_t outputs, const T* W, const T* linear, Layouts layouts) {
   const Columns<T, 2> weights{{{W, layout.state * layout.width}, {linear, linear == nullptr ? 0 : layout.state}}};
@@ -106,7 +107,7 @@ void apply_form(const Form<T>& form, int64_t events, int64_t width, int64_t stat
   });
 }
 
-// The gradients of x and u; those of the weights stay in `sums`.
+// Computes the gradients of x and u. The gradients of the weights stay in `sums`.
 template <class T>
 void form_gradient(const Form<T>& form, int64_t events, int64_t width, int64_t state, const T* x, const T* u,
                    const T* gradient, T* x_gradient, T* u_gradient, Sums<T>& sums, Pool pool) {

@@ -1,18 +1,18 @@
-// The end of a block, fused: gate, dropout and skip, and its gradient.
+// The fused end of a block (gate, dropout and skip) and its gradient.
 //
 //     out = u + keep · z · σ(W gelu(z) + c)
 //
 // `keep` is 0 with the dropout probability and 1 / (1 - probability) otherwise. It is a function of the sequence's key,
-// the event's position and the channel, so it is the same for any number of threads and is computed again for the
-// gradient.
+// the event's position and the channel. Therefore it does not depend on the number of threads, and the gradient
+// recomputes it.
 #pragma once
 
 #include "forms.h"
 
 namespace s7::S7_ISA {
 
-// Bits from a counter. `scramble` is a bijection of 32-bit words with low bias (the constants are those of C. Wellons'
-// lowbias32).
+// A counter-based random generator. `scramble` is a low-bias bijection of 32-bit words, with the constants of C.
+// Wellons' lowbias32.
 inline uint32_t scramble(uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
@@ -21,7 +21,7 @@ inline uint32_t scramble(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Dropout along a tile of events. Each draw of 32 bits decides for two neighbouring channels.
+// Dropout for a tile of events. Each 32-bit draw decides for two adjacent channels.
 template <class T>
 class Dropout {
  public:
@@ -33,7 +33,7 @@ class Dropout {
 
   bool active() const { return threshold_ > 0; }
 
-  // Starts a tile: the part of a draw that depends on the event alone.
+  // Starts a tile: computes the part of a draw that depends only on the event.
   void start(int64_t first, int64_t events) {
     int64_t sequence = first / length_, position = first % length_;
     for (int64_t k = 0; k < kTile; ++k) {
@@ -47,7 +47,7 @@ class Dropout {
     }
   }
 
-  // keep[0] and keep[1] for channels 2 · pair and 2 · pair + 1.
+  // Computes keep[0] and keep[1] for channels 2 · pair and 2 · pair + 1.
   void draw(int64_t pair, T (&keep)[2][kTile]) const {
     const uint32_t channel = uint32_t(pair) * 0x85ebca77u;
     for (int64_t k = 0; k < kTile; ++k) {
@@ -87,13 +87,13 @@ struct Gelu {
   }
 };
 
-// The gate on tiles of events. Without weights it is dropout alone.
+// The gate and dropout on tiles of events. Without weights only dropout is applied.
 template <class T>
 class Gate {
  public:
   using V = Vector<T>;
 
-  // Memory for one thread.
+  // Scratch memory of one thread.
   struct Work {
     explicit Work(const Gate& gate)
         : rows(gate.layout_.size()),
@@ -121,7 +121,7 @@ class Gate {
 
   int64_t sums_size() const { return has_weights_ ? form_.sums_size() : 0; }
 
-  // In place of z: keep · z · σ(W gelu(z) + c).
+  // Replaces z by keep · z · σ(W gelu(z) + c).
   void apply(int64_t first, int64_t count, T* z, Work& work) const {
     open(first, count, z, work);
     for (int64_t h = 0; h < width_; ++h) {
@@ -136,7 +136,7 @@ class Gate {
     }
   }
 
-  // In place of the gradient of the result, that of z. The sums are those of W and c.
+  // Replaces the gradient of the result by the gradient of z. Adds the gradients of W and c to `sums`.
   void back(int64_t first, int64_t count, const T* z, T* gradient, T* sums, Work& work) const {
     open(first, count, z, work);
     T* gates = work.gates.data();
@@ -169,7 +169,7 @@ class Gate {
   }
 
  private:
-  // The gates of a tile before their sigmoid, and the tile's random bits.
+  // Computes the gates of a tile before the sigmoid, and starts the tile's dropout.
   void open(int64_t first, int64_t count, const T* z, Work& work) const {
     if (work.dropout.active()) work.dropout.start(first, count);
     if (!has_weights_) return;
@@ -211,7 +211,7 @@ void gate(const GateShape& shape, const GateInputs<T>& in, T* out, Pool pool) {
   });
 }
 
-// From the gradient that reaches `out` those of z, W and c; that of u is the same as that of `out`.
+// Computes the gradients of z, W and c from the gradient of `out`. The gradient of u equals that of `out`.
 template <class T>
 void gate_gradient(const GateShape& shape, const GateInputs<T>& in, const T* out_gradient, const GateGradients<T>& out,
                    Pool pool) {

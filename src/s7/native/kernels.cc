@@ -1,4 +1,4 @@
-// All kernels for one instruction set: compiled once for each, with S7_ISA naming it.
+// All kernels for one instruction set. This file is compiled once per instruction set, and S7_ISA names the set.
 #include "gate.h"
 #include "layer.h"
 #include "windows.h"

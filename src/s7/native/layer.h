@@ -1,10 +1,10 @@
-// The S7 layer in one piece, and its gradient.
+// The fused S7 layer and its gradient.
 //
 //     w_k = w + W_w u_k              a_k, g_k from w_k and dt_k
 //     x_k = a_k x_{k-1} + g_k (B_k u_k + b)          y_k = C_k x_k + D_k u_k
 //
-// All that depends on one event alone is done tile by tile, by all threads, whatever sequence an event belongs to;
-// between two such passes the recurrence runs along each sequence. The gradient is the same with the arrows turned.
+// Everything that depends on a single event is computed tile by tile, in parallel over all events of the batch. The
+// recurrence runs between two such passes, in parallel over sequences. The gradient has the same structure in reverse.
 #pragma once
 
 #include "discretization.h"
@@ -15,7 +15,7 @@
 
 namespace s7::S7_ISA {
 
-// Marks and gaps of the events of a tile, as numbers.
+// Time gaps and flags of the events of a tile, as numbers.
 template <class T>
 struct Circumstances {
   alignas(64) T dt[kTile];
@@ -130,12 +130,12 @@ class Layer {
  private:
   bool ends_in_gate() const { return in_.gate_W != nullptr || shape_.threshold > 0; }
 
-  // The gradient of the gate needs the layer's output again.
+  // The gradient of the gate recomputes the layer's output.
   Layouts for_output(Layouts layouts) const {
     return layouts == Layouts::kBack && ends_in_gate() ? Layouts::kBoth : layouts;
   }
 
-  // The rows of a tile that the layer reads: u, normalised, and one.
+  // Loads the rows of a tile that the layer reads: normalised u, and the row of ones.
   void load_normalised(int64_t first, int64_t count, T* rows) const {
     load_input(in_.u + first * width_, count, width_, rows);
     norm_.apply(rows);
@@ -149,11 +149,11 @@ class Layer {
   Form<T> direct(Layouts layouts) const {
     if (shape_.direct == Direct::kFull)
       return symmetric_form<T>(layout_, width_, in_.W_D, true, in_.D, nullptr, for_output(layouts));
-    // The gradient needs the diagonal of D_k again.
+    // The gradient recomputes the diagonal of D_k.
     return linear(width_, in_.W_D, in_.D, layouts == Layouts::kBack ? Layouts::kBoth : layouts);
   }
 
-  // From raw parameters and the input to the recurrence's a and, in place of `input`, v.
+  // Computes a_k in `factor` from the raw parameters, and replaces `input` by v_k.
   void discretize(const Circumstances<T>& here, const T* raw, T* factor, T* input) const {
     for (int64_t p = 0; p < states_; ++p) {
       for (int64_t k = 0; k < kTile; k += kLanes<T>) {
@@ -202,7 +202,7 @@ class Layer {
     });
   }
 
-  // λ_k = λ_k + ā_{k+1} λ_{k+1} along every sequence, from the gradient of the final state on.
+  // λ_k = λ_k + ā_{k+1} λ_{k+1} along every sequence, starting from the gradient of the final state.
   void run_back(const T* a, const T* final_gradient, T* adjoint, T* initial_gradient, Pool pool) const {
     const Walk walk = Walk::along(shape_.length, !shape_.reverse),
                rest{walk.first + walk.step, walk.step, walk.count - 1};
@@ -216,7 +216,7 @@ class Layer {
       } else {
         scan_real(rest, rows_, passed_on, adjoint_n, last, adjoint_n);
       }
-      // Back over the first event, to where nothing is added.
+      // The gradient of the initial state is ā λ of the first event.
       T* initial = initial_gradient + n * rows_;
       std::memset(initial, 0, size_t(rows_) * sizeof(T));
       const T *first = adjoint_n + end * rows_, *factor = a_n + end * rows_;
@@ -243,8 +243,8 @@ class Layer {
       for (int64_t k = 0; k < kTile; k += kLanes<T>) store(direct + h * kTile + k, all(in_.D[h]));
   }
 
-  // From the gradient of y to that of u (through C_k and D_k), which stays in tiles until `after_the_scan` adds to it,
-  // and of x at its own event; and a_k again.
+  // Computes, from the gradient of y, the gradient of x at each event and the gradient of u through C_k and D_k. The
+  // latter stays in tile layout until `after_the_scan` adds to it. Also recomputes a_k.
   void before_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, T* u_gradient, T* a, T* adjoint,
                        T* output_sums, T* direct_sums, T* gate_sums) const {
     const int64_t at_state = layout_.state_row() * kTile;
@@ -292,7 +292,7 @@ class Layer {
 
   void gather_direct(const T* rows, const T* padded, int64_t count, T* sums) const {
     if (shape_.direct == Direct::kDiagonal) return direct_.gather_weights(rows, padded, count, sums);
-    T* constant = sums + width_ * direct_.padded();  // a static D has the gradient of the product 1 · 1 alone
+    T* constant = sums + width_ * direct_.padded();  // for a static D only the constant has a gradient
     for (int64_t k = 0; k < count; ++k)
       for (int64_t h = 0; h < direct_.padded(); ++h) constant[h] += padded[k * direct_.padded() + h];
   }
@@ -305,7 +305,7 @@ class Layer {
       }
   }
 
-  // From the adjoint λ to the gradients of what made a_k and v_k.
+  // Computes the gradients of u, dt and the weights through a_k and v_k from the adjoint λ.
   void after_the_scan(const Chunks& chunks, int64_t chunk, const LayerSaved<T>& saved, const T* adjoint, T* u_gradient,
                       T* dt_gradient, T* raw_sums, T* input_sums, T* omega_sums, T* norm_sums) const {
     Buffer<T> rows(layout_.size()), back(layout_.size()), raw(states_ * kTile), input(rows_ * kTile);
@@ -313,7 +313,7 @@ class Layer {
     Buffer<T> padded((raw_.padded() > input_.padded() ? raw_.padded() : input_.padded()) * kTile);
     Buffer<T> plain(norm_.active() || shape_.skip ? width_ * kTile : 0);
     rows.clear();
-    back.clear();  // once: all but the rows of u gather what nobody reads
+    back.clear();  // once is enough: take_tile overwrites the rows of u, and the other rows are not read here
     alignas(64) T gap[kTile];
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_normalised(first, count, rows.data());
@@ -340,8 +340,8 @@ class Layer {
     });
   }
 
-  // The states that the events of a tile were reached from: those of their neighbours, and at the beginning of a
-  // sequence the initial one.
+  // Copies x_{k-1} for each event k of a tile: the state of the neighbouring event, or the initial state at the start
+  // of a sequence.
   void copy_states_before(const LayerSaved<T>& saved, int64_t first, int64_t count, T* earlier) const {
     const int64_t length = shape_.length, shift = shape_.reverse ? 1 : -1;
     const int64_t from = first + shift < 0 ? 0 : first + shift;
@@ -354,7 +354,8 @@ class Layer {
                   size_t(rows_) * sizeof(T));
   }
 
-  // In place of `raw` the gradient of w_k, in place of `input` that of B_k u_k + b; `gap` is the gradient of dt.
+  // Replaces `raw` by the gradient of w_k and `input` by the gradient of B_k u_k + b. Writes the gradient of dt to
+  // `gap`.
   void discretize_back(const Circumstances<T>& here, const T* lambda, const T* before, T* raw, T* input, T* gap,
                        T* omega_sums) const {
     std::memset(gap, 0, kTile * sizeof(T));

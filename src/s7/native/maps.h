@@ -1,14 +1,15 @@
-// How the input enters the state, B_k u_k + b, and how the state leaves it, C_k x_k: in the full form and the factored.
+// The input map B_k u_k + b and the output map C_k x_k, in full and in factored form.
 //
-// Both are maps from the rows of a tile to outputs, with the same three functions; the gradient's needs `padded`, the
-// gradient that arrives with the events one after another, beside `g`, where they lie side by side.
+// Both classes map the rows of a tile to outputs and have the same interface. `back` takes the gradient of the outputs
+// in two layouts: `g` is output-major, with the events in the lanes; `padded` is event-major, with `padded()` numbers
+// per event.
 #pragma once
 
 #include "forms.h"
 
 namespace s7::S7_ISA {
 
-// One form in the products u_i u_j, or x_p u_j.
+// The full form: one form in the products u_i u_j, or x_p u_j.
 template <class T>
 class FullMap {
  public:
@@ -45,7 +46,8 @@ class FullMap {
   Form<T> form_;
 };
 
-// Linear forms: two factors, their product as rows of its own, and what is linear in these and in the rest.
+// The factored form: two linear forms compute the factors, their elementwise product is stored as extra rows, and a
+// third form is linear in these rows and in the input or state.
 template <class T>
 class FactoredMap {
  public:
@@ -104,13 +106,13 @@ class FactoredMap {
   FactoredMap(const Layout& layout, Form<T>&& first, Form<T>&& second, Form<T>&& sum)
       : layout_(layout), first_(std::move(first)), second_(std::move(second)), sum_(std::move(sum)) {}
 
-  // The gradient needs the factors again.
+  // The gradient recomputes the factors.
   static Form<T> factor(const Layout& layout, int64_t first, int64_t count, const T* V, Layouts layouts) {
     const Layouts both = layouts == Layouts::kBack ? Layouts::kBoth : layouts;
     return Form<T>(Products::linear(layout, first, count), layout.rank, Columns<T, 1>{{{V, count}}}, both);
   }
 
-  // Both factors into `work`, and their product into its rows.
+  // Stores both factors in `work` and their product in the factor rows.
   void multiply(T* rows, int64_t events, T* work) const {
     T *first = work, *second = work + layout_.rank * kTile, *product = rows + layout_.factor_row() * kTile;
     first_.apply(rows, events, first);

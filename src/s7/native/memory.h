@@ -1,4 +1,4 @@
-// Memory that aligns with cache lines and is given back when it goes out of scope.
+// A buffer aligned to cache lines that is freed at the end of its scope.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The norm at the beginning of a block, on tiles of events, and its gradient.
+// The norm at the start of a block, on tiles of events, and its gradient.
 //
 //     layer    (u - mean) / std · scale + shift        over the channels of an event
 //     rms      u / sqrt(mean u²) · scale
@@ -33,7 +33,8 @@ class Norm {
     }
   }
 
-  // From the gradient of the normalised rows, in place, to that of the rows u; adds to the sums for scale and shift.
+  // Replaces the gradient of the normalised rows by the gradient of the rows u. Adds the gradients of scale and shift
+  // to `sums`.
   void back(const T* u, int64_t events, T* gradient, T* sums) const {
     if (!active()) return;
     for (int64_t k = 0; k < events; k += kLanes<T>) {

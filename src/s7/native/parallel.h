@@ -1,4 +1,4 @@
-// A loop over a pool of threads, with any callable.
+// A parallel loop over a thread pool, for any callable.
 #pragma once
 
 #include "kernels.h"
@@ -10,7 +10,8 @@ inline void parallel(Pool pool, int64_t count, F task) {
   pool.for_each(pool.handle, count, [](void* context, int64_t n) { (*static_cast<F*>(context))(n); }, &task);
 }
 
-// The same for tasks that move so many numbers each. To wake a thread takes as long as to move tens of thousands.
+// A parallel loop for tasks that each copy `numbers` numbers. Waking a thread takes as long as copying tens of
+// thousands of numbers, so small loops run serially.
 template <class F>
 inline void parallel_moves(Pool pool, int64_t count, int64_t numbers, F task) {
   if (count * numbers >= 65536) return parallel(pool, count, task);

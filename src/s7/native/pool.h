@@ -1,4 +1,4 @@
-// A loop over the threads of someone else's pool.
+// A parallel loop that runs on the threads of an existing pool.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,10 @@
 
 namespace s7 {
 
-// Where two threads of one loop share a processor while another is free, the system may find out at its next tick only,
-// milliseconds later: longer than most loops. So a thread that still waits for help lets others run after its first
-// tasks, and a helper that finds itself on that thread's processor goes to another.
+// The operating system may run two threads of a loop on the same CPU while another CPU is idle, and correct this only
+// at the next scheduler tick. That can be milliseconds later, which is longer than most loops. Therefore the leading
+// thread yields after its first tasks while no helper has started, and a helper that starts on the leader's CPU moves
+// to another one.
 #if defined(__linux__)
 inline int processor() { return sched_getcpu(); }
 inline void let_others_run() { sched_yield(); }
@@ -28,7 +29,7 @@ inline void leave(int processor) {
   cpu_set_t others = allowed;
   CPU_CLR(processor, &others);
   if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-    sched_setaffinity(0, sizeof allowed, &allowed);  // it has moved, and may be anywhere again
+    sched_setaffinity(0, sizeof allowed, &allowed);  // the thread has moved: restore its affinity
 }
 #else
 inline int processor() { return -1; }
@@ -36,21 +37,21 @@ inline void let_others_run() {}
 inline void leave(int) {}
 #endif
 
-// The most threads a loop may use: S7_THREADS if that is a positive number, else `otherwise`.
+// Returns the maximum number of threads of a loop: S7_THREADS if that is a positive number, else `otherwise`.
 inline int64_t thread_limit(int64_t otherwise) {
   const char* asked = std::getenv("S7_THREADS");
   const int64_t threads = asked == nullptr ? 0 : std::strtoll(asked, nullptr, 10);
   return threads > 0 ? threads : otherwise;
 }
 
-// One loop. The thread that wants it works too, so it ends even if no thread of the pool is ever free; a helper that
-// comes late finds nothing left and touches nothing but this object, which it keeps alive.
+// One parallel loop. The calling thread works too, so the loop finishes even if no pool thread is ever free. A helper
+// that starts late finds no task left and accesses only this object, which it keeps alive.
 class Loop {
  public:
   Loop(int64_t count, int64_t helpers, void (*task)(void*, int64_t), void* context)
       : count_(count), task_(task), context_(context), processor_(processor()), awaits_help_(helpers > 0) {}
 
-  // For the thread that wants it; returns when all is done.
+  // Runs on the calling thread. Returns when all tasks are done, and rethrows the first exception of a task.
   void lead() {
     for (int yields = 0; work();)
       if (awaits_help_ && yields++ < 3) let_others_run();
@@ -59,7 +60,7 @@ class Loop {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  // For a thread of the pool.
+  // Runs on a thread of the pool.
   void help() {
     awaits_help_ = false;
     if (next_ < count_) leave(processor_);
@@ -68,7 +69,7 @@ class Loop {
   }
 
  private:
-  // Does one task, if there is one left.
+  // Runs the next task. Returns false if none is left.
   bool work() {
     const int64_t n = next_.fetch_add(1);
     if (n >= count_) return false;
@@ -88,7 +89,7 @@ class Loop {
   const int64_t count_;
   void (*const task_)(void*, int64_t);
   void* const context_;
-  const int processor_;  // that the leader was on
+  const int processor_;  // CPU on which the leader started
   std::atomic<bool> awaits_help_;
   std::atomic<int64_t> next_{0}, finished_{0};
   std::mutex mutex_;
@@ -96,7 +97,8 @@ class Loop {
   std::exception_ptr failure_;
 };
 
-// `schedule(function)` hands a function to the pool, which has `threads` threads.
+// Runs task(context, n) for every n < count. `schedule(function)` submits a function to the pool, which has `threads`
+// threads.
 template <class Schedule>
 void for_each(Schedule schedule, int64_t threads, int64_t count, void (*task)(void*, int64_t), void* context) {
   const int64_t most = thread_limit(threads);
@@ -105,7 +107,7 @@ void for_each(Schedule schedule, int64_t threads, int64_t count, void (*task)(vo
   try {
     for (int64_t n = 0; n < helpers; ++n) schedule([loop] { loop->help(); });
   } catch (...) {
-    // Helpers are a convenience, and those already scheduled need what this call holds: it goes on to the end.
+    // Helpers are optional, and those already scheduled use data of this call, so the loop must still run to its end.
   }
   loop->lead();
 }

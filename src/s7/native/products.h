@@ -1,9 +1,9 @@
-// Forms that are linear in products of two rows: y_n = Σ_m M[m, n] · left_m · right_m, along a tile of events.
+// Forms that are linear in products of two rows: y_n = Σ_m M[m, n] · left_m · right_m, for a tile of events.
 //
-// B_k u_k is such a form in the products u_i u_j with i ≤ j (the symmetric half), C_k x_k in the products x_p u_j, and
-// with a row of ones beside them the linear parts are the products u_j · 1. A tile holds kTile events; its rows (u,
-// one, x) lie in a buffer with the events side by side, in the lanes of the vectors. The matrices B_k and C_k exist
-// only as sums in registers. All three directions are matrix products whose left side is made on the fly:
+// B_k u_k is such a form in the products u_i u_j with i ≤ j (the symmetric half), and C_k x_k in the products x_p u_j.
+// With a row of ones, the linear parts are the products u_j · 1. A tile holds kTile events. Its rows (u, one, x) are
+// stored with consecutive events in the lanes of the vectors. The matrices B_k and C_k are never stored; they exist
+// only as sums in registers. All three directions are matrix products whose left operand is computed on the fly:
 //
 //     forward            y[n]       += Σ_m M[m, n] · z_m                    z_m = left_m · right_m
 //     gradient of rows   t_m         = Σ_n M[m, n] · g[n],   d left_m += t_m · right_m,   d right_m += t_m · left_m
@@ -15,8 +15,8 @@
 #include "memory.h"
 #include "simd.h"
 
-// A kernel keeps its sums in all the registers there are. The compiler finds that it can where small loops are unrolled
-// early, and where the function is not mixed with its caller.
+// A kernel keeps its sums in all available registers. The compiler manages this only if small loops are unrolled early
+// and the function is not inlined into its caller.
 #define S7_KERNEL __attribute__((noinline))
 #if defined(__clang__)
 #define S7_UNROLL _Pragma("unroll")
@@ -26,37 +26,38 @@
 
 namespace s7::S7_ISA {
 
-inline constexpr int kTile = 96;    // events; a multiple of every group below
-inline constexpr int kVectors = 3;  // vectors of events in a group: with kOutputs rows they fill the registers
+inline constexpr int kTile = 96;    // events per tile; a multiple of kGroup for every instruction set
+inline constexpr int kVectors = 3;  // vectors of events in a group; kOutputs × kVectors sums fill the registers
 inline constexpr int kOutputs = kRegisters == 32 ? 8 : 4;
-inline constexpr int kSpread = 4;      // products that the gradient of rows takes at once
-inline constexpr int kProducts = 192;  // products made at a time
+inline constexpr int kSpread = 4;      // products per block in the gradient of rows
+inline constexpr int kProducts = 192;  // products computed and stored at a time
 
 template <class T>
 inline constexpr int kGroup = kVectors * kLanes<T>;
 
-// Products left · right with right = first, first + 1, …; `number` is that of the first among all products.
+// The products left · right for right = first, first + 1, …; `number` is the index of the first of them among all
+// products.
 struct Run {
   int32_t left, first, count, number;
 
-  // The number of the product with this right row, -1 if there is none.
+  // Returns the index of the product with this right row, or -1 if there is none.
   int32_t product(int32_t right) const { return right >= first && right < first + count ? number + right - first : -1; }
 };
 
-// Where the two factors of a product lie in the buffer of rows.
+// Offsets of the two factors of a product in the buffer of rows.
 struct Pair {
   int32_t left, right;
 };
 
-// Products that the gradient of rows takes at once: of one left row and four right ones, or of two and two, which has
-// fewer rows to read and write. `products` has -1 where a product is not of the form.
+// A block of products that the gradient of rows processes together: one left row times four right rows, or two times
+// two, which reads and writes fewer rows. `products` is -1 where the form does not contain the product.
 struct Block {
   int32_t lefts, left, right;
   int32_t products[kSpread];
 };
 
-// The rows of a tile: the input, one, the state, and products of factors where the form has them. After each of the
-// three parts come three rows that runs may touch past their end.
+// The rows of a tile: the input and a row of ones, the state, and the products of factors if the form has them. Each of
+// these three parts is followed by three padding rows, because the last block of a run may extend past its end.
 struct Layout {
   int64_t width, state, rank;
 
@@ -67,10 +68,10 @@ struct Layout {
   int64_t size() const { return rows() * kTile; }
 };
 
-// Which products a form is made of.
+// The list of products of a form.
 class Products {
  public:
-  // u_i · u_j for i ≤ j; and if `affine` then 1 · u_j and 1 · 1.
+  // u_i · u_j for i ≤ j. If `affine`, also 1 · u_j and 1 · 1.
   static Products symmetric(const Layout& layout, bool affine) {
     Products products(layout.width + affine);
     for (int64_t i = 0; i < layout.width; ++i) products.add(i, i, layout.width - i);
@@ -78,7 +79,7 @@ class Products {
     return products.finish();
   }
 
-  // x_p · u_j; and if `affine` then 1 · x_p.
+  // x_p · u_j. If `affine`, also 1 · x_p.
   static Products bilinear(const Layout& layout, bool affine) {
     Products products(layout.state + affine);
     for (int64_t p = 0; p < layout.state; ++p) products.add(layout.state_row() + p, 0, layout.width);
@@ -86,7 +87,7 @@ class Products {
     return products.finish();
   }
 
-  // 1 · row for `count` rows from `first` on, and if `rank` is not zero for the products of factors.
+  // 1 · row for `count` rows starting at `first`, and for the `rank` products of factors.
   static Products linear(const Layout& layout, int64_t first, int64_t count, int64_t rank = 0) {
     Products products(rank > 0 ? 2 : 1);
     products.add(layout.one(), first, count);
@@ -134,7 +135,8 @@ class Products {
     }
   }
 
-  // Whether two runs have neighbours on the left and on the right the same rows, but perhaps the first.
+  // Returns whether the left rows of two runs are adjacent and their right rows are the same, except possibly the
+  // first.
   static bool alike(const Run& run, const Run& next) {
     const int32_t later = next.first - run.first;
     return next.left == run.left + 1 && (later == 0 || later == 1) && next.count == run.count - later;
@@ -146,8 +148,8 @@ class Products {
   int64_t filled_ = 0, count_ = 0, block_count_ = 0;
 };
 
-// y[r][group] = Σ_m weights[m][r] · z_m, or added to what is there. The first rows to be computed make z from its
-// factors and keep it.
+// y[r][group] = Σ_m weights[m][r] · z_m, or += if `add`. If kMake, z is computed from its factors and stored for the
+// calls that follow; otherwise it is read.
 template <class T, int kRows, bool kMake>
 inline void accumulate(const T* weights, const T* rows, const Pair* pairs, int64_t count, T* z, bool add, T* y) {
   using V = Vector<T>;
@@ -201,7 +203,7 @@ inline void accumulate_rows(int64_t outputs, const T* weights, const T* rows, co
   }
 }
 
-// t = Σ_n weights[n] · g[n] for the products of a block, spread at once over the gradients of both factors.
+// Computes t = Σ_n weights[n] · g[n] for the products of a block and adds the result to the gradients of both factors.
 template <class T, int kLefts>
 S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* left, const T* right, T* left_gradient,
                       T* right_gradient) {
@@ -230,7 +232,8 @@ S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* le
       for (int l = 0; l < kLefts; ++l) sum += t[l][r][v] * load(left + l * kTile + at);
       store(place, sum);
     }
-    // After the right ones: left and right are one row where a number is multiplied by itself.
+    // The left factors come second: for a square, left and right are the same row, which must be stored before it is
+    // read again.
     S7_UNROLL
     for (int l = 0; l < kLefts; ++l) {
       T* place = left_gradient + l * kTile + at;
@@ -242,13 +245,13 @@ S7_KERNEL void spread(const T* weights, const T* g, int64_t outputs, const T* le
   }
 }
 
-// sums[m][columns] += Σ_events z[m][event] · g[event][columns], for kRows products and kColumns vectors of outputs.
+// sums[m][columns] += Σ_events z[m][event] · g[event][columns] for kRows products and kColumns vectors of outputs.
 template <class T, int kRows, int kColumns>
 S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, T* sums, int64_t sums_stride) {
   using V = Vector<T>;
   V sum[kRows][kColumns] = {};
   S7_UNROLL
-  for (int r = 0; r < kRows; ++r) {  // far away where they are many, but here by the time that they are added to
+  for (int r = 0; r < kRows; ++r) {  // prefetch: the sums may be out of cache, and the loop hides the latency
     S7_UNROLL
     for (int c = 0; c < kColumns; c += 64 / int(sizeof(V)))
       __builtin_prefetch(sums + r * sums_stride + c * kLanes<T>, 1);
@@ -274,9 +277,9 @@ S7_KERNEL void gather(const T* z, const T* g, int64_t events, int64_t g_stride, 
   }
 }
 
-inline constexpr int kGathered = 12;  // products gathered at a time: with 1, 2 or 3 columns, 12, 6 or 4 at once
+inline constexpr int kGathered = 12;  // products per gather_all; `gather` takes 12, 6 or 4 with 1, 2 or 3 columns
 
-// Up to kGathered products.
+// Gathers up to kGathered products.
 template <class T>
 inline void gather_all(const T* z, int64_t products, const T* g, int64_t events, int64_t columns, T* sums) {
   const int64_t stride = columns * kLanes<T>;
@@ -298,10 +301,10 @@ inline void gather_all(const T* z, int64_t products, const T* g, int64_t events,
   }
 }
 
-// Which of the two layouts of its weights a form needs: `apply` reads one, `back` the other.
+// Selects the packed layouts of the weights that a form needs: `apply` reads one, `back` the other.
 enum class Layouts { kApply, kBack, kBoth };
 
-// A form with its weights laid out. `weight(m, n)` gives them: product m, output n.
+// A form with packed weights. weight(m, n) returns the weight of product m in output n.
 template <class T>
 class Form {
  public:
@@ -319,13 +322,13 @@ class Form {
     if (layouts != Layouts::kApply) pack_backward(weight);
   }
 
-  // y[n] = form(rows), for the groups of events that hold anything.
+  // y[n] = form(rows), for every group that contains an event.
   void apply(const T* rows, int64_t events, T* y) const { compute(rows, events, false, y); }
 
   // y[n] += form(rows).
   void add(const T* rows, int64_t events, T* y) const { compute(rows, events, true, y); }
 
-  // gradient[rows] += what g[n] sends back to the factors.
+  // Adds the gradient of the factors to `gradient`, given the gradient g[n] of the outputs.
   void back(const T* rows, const T* g, int64_t events, T* gradient) const {
     const T* weights = backward_.data();
     for (int64_t b = 0; b < products_.block_count(); ++b, weights += kSpread * outputs_) {
@@ -338,12 +341,12 @@ class Form {
     }
   }
 
-  // Columns of a row of `sums`, and how many numbers they are: outputs filled up to whole vectors.
+  // The length of a row of `sums`, in vectors and in numbers: the outputs, padded to whole vectors.
   int64_t columns() const { return (outputs_ + kLanes<T> - 1) / kLanes<T>; }
   int64_t padded() const { return columns() * kLanes<T>; }
   int64_t sums_size() const { return (products_.count() + kGathered - 1) / kGathered * kGathered * padded(); }
 
-  // sums[m][n] += Σ z_m · g[event][n]. Here g has the events one after another, each `padded()` numbers.
+  // sums[m][n] += Σ_events z_m · g[event][n]. Here g is event-major, with `padded()` numbers per event.
   void gather_weights(const T* rows, const T* g, int64_t events, T* sums) const {
     alignas(64) T z[kGathered * kTile];
     const Pair* pairs = products_.pairs().data();
@@ -386,8 +389,9 @@ class Form {
     }
   }
 
-  // How many outputs from n on `apply` computes together. The last two blocks share what is left: sums of one or two
-  // outputs would keep the processor waiting for its own additions.
+  // Returns the number of outputs, starting at n, that `apply` computes together. The last two blocks share the
+  // remaining outputs evenly, because a block of one or two outputs has too few independent sums to hide the latency of
+  // additions.
   int64_t block_at(int64_t n) const {
     const int64_t left = outputs_ - n;
     if (left >= 2 * kOutputs) return kOutputs;

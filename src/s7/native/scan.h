@@ -7,7 +7,7 @@
 
 namespace s7::S7_ISA {
 
-// The order of the events of one sequence.
+// The order in which the events of one sequence are visited.
 struct Walk {
   int64_t first, step, count;
   static Walk along(int64_t length, bool reverse) {
@@ -15,14 +15,15 @@ struct Walk {
   }
 };
 
-// kWide vectors of states; the last begins at `last`, where it may overlap the one before. x may be v.
+// Scans kWide vectors of states. The last one starts at `last` and may overlap the one before. x and v may be the same
+// array.
 template <class T, int kWide>
 inline void scan_vectors(Walk walk, int64_t stride, int64_t last, const T* a, const T* v, const T* initial, T* x) {
   const auto offset = [=](int n) { return n == kWide - 1 ? last : int64_t(n * kLanes<T>); };
   Vector<T> state[kWide];
   for (int n = 0; n < kWide; ++n) state[n] = load(initial + offset(n));
   for (int64_t k = 0, at = walk.first * stride; k < walk.count; ++k, at += walk.step * stride) {
-    // All before any is stored: what overlaps is computed twice, from the same v.
+    // Compute all states before storing any: overlapping states are computed twice and must read the same v.
     for (int n = 0; n < kWide; ++n) state[n] = load(a + at + offset(n)) * state[n] + load(v + at + offset(n));
     for (int n = 0; n < kWide; ++n) store(x + at + offset(n), state[n]);
   }
@@ -40,7 +41,8 @@ template <class T>
 inline void scan_real(Walk walk, int64_t states, const T* a, const T* v, const T* initial, T* x) {
   constexpr int64_t kLane = kLanes<T>;
   if (states < kLane) return scan_numbers<T>(walk, states, states, a, v, initial, x);
-  // Groups of up to four vectors, the last of two at least, so that only neighbours in one group overlap.
+  // Groups of up to four vectors. If there are several groups, the last has at least two vectors, so that vectors
+  // overlap only within a group.
   int64_t p = 0;
   while (states - p > 4 * kLane) {
     const bool leaves_one = states - p <= 5 * kLane;
@@ -64,7 +66,8 @@ inline void scan_real(Walk walk, int64_t states, const T* a, const T* v, const T
   }
 }
 
-// Real parts and imaginary parts in separate halves of a row; kSign -1 multiplies by the conjugate of a.
+// Complex states with the real and imaginary parts in separate halves of a row. kSign = -1 multiplies by the conjugate
+// of a.
 template <class T, int kSign = 1>
 inline void scan_halves(Walk walk, int64_t states, const T* a, const T* v, const T* initial, T* x) {
   const int64_t stride = 2 * states;
@@ -90,7 +93,7 @@ inline void scan_halves(Walk walk, int64_t states, const T* a, const T* v, const
   }
 }
 
-// Real and imaginary part side by side, as complex numbers are stored.
+// Complex states with interleaved real and imaginary parts.
 template <class T>
 inline void scan_complex(Walk walk, int64_t states, const T* a, const T* v, const T* initial, T* x) {
   const T* before = initial;
@@ -122,7 +125,8 @@ void scan(const ScanShape& shape, const T* a, const T* v, const T* initial, T* x
   });
 }
 
-// λ_k = g_k + a_{k+1} λ_{k+1}, and with it the gradients of a_k, λ_k x_{k-1}, and v_k, λ_k. kWide vectors of states.
+// Computes λ_k = g_k + a_{k+1} λ_{k+1}, the gradient λ_k x_{k-1} of a_k and the gradient λ_k of v_k, for kWide vectors
+// of states.
 template <class T, int kWide>
 inline void scan_gradient_vectors(Walk walk, int64_t stride, const T* a, const T* x, const T* initial,
                                   const T* gradient, T* a_gradient, T* v_gradient, T* initial_gradient) {

@@ -1,7 +1,8 @@
-// Vectors of the width this file is compiled for, and the few functions on them that the kernels need.
+// Vectors of the width of the target instruction set, and the functions on them that the kernels need.
 //
-// All but one function is written with the vector extensions of GCC and Clang, so one source serves AVX-512, AVX2, SSE2
-// and NEON: the compiler's flags decide, and `S7_ISA` names the namespace so that several builds live in one library.
+// Only transpose_8 has a version with intrinsics. The rest uses the vector extensions of GCC and Clang, so one source
+// serves AVX-512, AVX2, SSE2 and NEON, depending on the compiler flags. `S7_ISA` names the namespace, so that several
+// builds can be linked into one library.
 #pragma once
 
 #include <cmath>
@@ -71,7 +72,7 @@ inline Vector<T> select(Integers<T> where, Vector<T> yes, Vector<T> no) {
   return where ? yes : no;
 }
 
-// A function of one number on each lane, for what is rare or has no fast form.
+// Applies a scalar function to each lane, for rare cases and functions without a fast vector form.
 template <class T, class F>
 inline Vector<T> each(Vector<T> x, F f) {
   for (int n = 0; n < kLanes<T>; ++n) x[n] = f(x[n]);
@@ -89,18 +90,18 @@ struct Exponential {
   Vector<T> beyond;  // exp(x) - 1, without cancellation
 };
 
-// For x ≤ 0, where the kernels need it. With n = round(x / ln 2) and f = x - n ln 2, exp(x) = 2^n exp(f).
+// Valid for x ≤ 0, which is all that the kernels need. exp(x) = 2^n exp(f) with n = round(x / ln 2), f = x - n ln 2.
 inline Exponential<float> exponential(Vector<float> x) {
   using V = Vector<float>;
   using I = Integers<float>;
   const V lowest = all<float>(-87.0f);
   const I vanishes = x < lowest;
   const V bounded = select<float>(vanishes, lowest, x);
-  const V magic = all<float>(12582912.0f);  // 1.5·2²³: adding it rounds to an integer, in the last bits
+  const V magic = all<float>(12582912.0f);  // 1.5·2²³: adding it rounds to an integer and leaves that in the low bits
   const V shifted = bounded * 1.44269504f + magic;
   const V n = shifted - magic;
-  const V f = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts, the first exact in products
-  // exp(f) - 1 by its Taylor series: |f| ≤ 0.35, so the first term left out is below 1e-8.
+  const V f = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;  // ln 2 in two parts; n times the first is exact
+  // exp(f) - 1 by its Taylor series. |f| ≤ 0.35, so the first omitted term is below 1e-8.
   V series = all<float>(1.0f / 5040);
   series = series * f + 1.0f / 720;
   series = series * f + 1.0f / 120;
@@ -108,7 +109,7 @@ inline Exponential<float> exponential(Vector<float> x) {
   series = series * f + 1.0f / 6;
   series = series * f + 0.5f;
   series = series * f * f + f;
-  typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));  // unsigned: those of NaN may wrap around
+  typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));  // unsigned: the bits of NaN may wrap around
   Bits bits;
   std::memcpy(&bits, &shifted, sizeof bits);
   bits = (bits + 127u) << 23;
@@ -137,7 +138,7 @@ inline Turn<double> turn(Vector<double> angle) {
 inline Turn<float> turn(Vector<float> angle) {
   using V = Vector<float>;
   using I = Integers<float>;
-  // Beyond this the subtraction below loses digits; the C library knows how to go on.
+  // For larger angles the range reduction below loses precision, so the C library computes them.
   for (int n = 0; n < kLanes<float>; ++n) {
     if (!(std::fabs(angle[n]) < 8192.0f)) {
       return {each<float>(angle, [](float q) { return std::cos(q); }),
@@ -147,7 +148,7 @@ inline Turn<float> turn(Vector<float> angle) {
   const V magic = all<float>(12582912.0f);
   const V shifted = angle * 0.636619772f + magic;
   const V n = shifted - magic;
-  // π/2 in three parts, the first two exact in products with n < 2¹³.
+  // π/2 in three parts. The products of the first two with n < 2¹³ are exact.
   const V f = ((angle - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.549789948768648e-8f;
   const V q = f * f;
   V sine = all<float>(2.7557319e-6f);
@@ -173,7 +174,7 @@ inline Turn<float> turn(Vector<float> angle) {
 #define S7_SHUFFLE(x, y, ...) __builtin_shuffle(x, y, Order{__VA_ARGS__})
 #endif
 
-// The block of 4 × 4 numbers at `from`, transposed.
+// Transposes the 4 × 4 block at `from`.
 inline void transpose_4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   typedef float Row __attribute__((vector_size(16)));
   typedef int32_t Order __attribute__((vector_size(16)));
@@ -197,7 +198,7 @@ inline void transpose_4(const double* from, int64_t from_stride, double* to, int
 
 #undef S7_SHUFFLE
 
-// The same for 8 × 8 numbers.
+// Transposes the 8 × 8 block at `from`.
 template <class T>
 inline void transpose_8(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
   for (int i = 0; i < 8; i += 4)
@@ -206,7 +207,7 @@ inline void transpose_8(const T* from, int64_t from_stride, T* to, int64_t to_st
 }
 
 #if defined(__AVX__)
-// Halves of rows four apart are loaded side by side, so that nothing need cross between the halves of a vector.
+// Loads rows n and n + 4 into the two 128-bit halves of one vector, so that no shuffle crosses the halves.
 inline void transpose_8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_stride) {
     __m256 r[4];
@@ -223,7 +224,7 @@ inline void transpose_8(const float* from, int64_t from_stride, float* to, int64
 }
 #endif
 
-// Blocks at the edges overlap their neighbours: the same numbers again.
+// Blocks at the edges overlap their neighbours and write the same numbers again.
 template <int kSize, class T, class F>
 inline void transpose_blocks(const T* from, int64_t rows, int64_t columns, int64_t from_stride, T* to,
                              int64_t to_stride, F block) {

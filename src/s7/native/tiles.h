@@ -1,4 +1,4 @@
-// Events in tiles, tiles in chunks, and sums over all of them that do not depend on the number of threads.
+// Tiles of events, chunks of tiles, and sums over all events whose result does not depend on the number of threads.
 #pragma once
 
 #include "parallel.h"
@@ -6,8 +6,8 @@
 
 namespace s7::S7_ISA {
 
-// A chunk is the tiles that share one set of sums: enough of them that adding the sets up costs little. The cut
-// depends on the number of events alone, so results are the same bits for any number of threads.
+// A chunk is a range of tiles that share one set of sums. It has enough tiles that adding up the sets is cheap. The
+// chunks depend only on the number of events, so results are bitwise identical for any number of threads.
 struct Chunks {
   int64_t events, tiles, count;
 
@@ -16,13 +16,13 @@ struct Chunks {
     return {events, tiles, count < 32 ? count : 32};
   }
 
-  // Where there are no sums: smaller, so that no thread waits long for the last.
+  // Smaller chunks for passes without sums, which balance the load better.
   static Chunks small(int64_t events) {
     const int64_t tiles = (events + kTile - 1) / kTile, count = (tiles + 1) / 2;
     return {events, tiles, count < 64 ? count : 64};
   }
 
-  // task(tile's first event, events in it) for the tiles of one chunk.
+  // Calls task(first event, number of events) for each tile of a chunk.
   template <class F>
   void for_tiles(int64_t chunk, F task) const {
     for (int64_t tile = chunk * tiles / count; tile < (chunk + 1) * tiles / count; ++tile) {
@@ -32,19 +32,19 @@ struct Chunks {
   }
 };
 
-// One set of sums for each chunk.
+// One set of sums per chunk.
 template <class T>
 class Sums {
  public:
   Sums(const Chunks& chunks, int64_t size) : chunks_(chunks.count), size_(size), sums_(chunks.count * size) {}
 
-  // The set of a chunk, to be cleared by whoever begins to fill it.
+  // Returns the sums of a chunk. They are uninitialised until `clear` is called.
   T* of(int64_t chunk) { return sums_.data() + chunk * size_; }
   void clear(int64_t chunk) {
     if (size_ > 0) std::memset(of(chunk), 0, size_t(size_) * sizeof(T));
   }
 
-  // All sets added up, always in the same order.
+  // Returns the total over all chunks, always added in the same order.
   const T* total(Pool pool) {
     constexpr int64_t kBlock = 4096;
     parallel(pool, (size_ + kBlock - 1) / kBlock, [&](int64_t block) {
@@ -60,7 +60,7 @@ class Sums {
   Buffer<T> sums_;
 };
 
-// rows[j][k] = source[k][j] for the events of a tile, zero after the last.
+// rows[j][k] = source[k][j] for the events k of a tile, and zero after the last event.
 template <class T>
 inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows) {
   transpose(source, events, columns, columns, rows, kTile);
@@ -73,15 +73,15 @@ inline void store_tile(const T* rows, int64_t events, int64_t columns, T* target
   transpose(rows, columns, events, kTile, target, columns);
 }
 
-// The rows of the input: u, and one.
+// Loads the rows of u and the row of ones.
 template <class T>
 inline void load_input(const T* u, int64_t events, int64_t width, T* rows) {
   load_tile(u, events, width, rows);
   for (int64_t k = 0; k < kTile; ++k) rows[width * kTile + k] = k < events ? T(1) : T(0);
 }
 
-// A tile as it lies, in the place of its events in an array of `columns` numbers each: for a later pass, that does not
-// ask for them event by event.
+// Stores a tile without transposing it, in the memory of its events in an array with `columns` numbers per event. A
+// later pass reads it with `take_tile`.
 template <class T>
 inline void keep_tile(const T* rows, int64_t events, int64_t columns, T* target) {
   for (int64_t j = 0; j < columns; ++j) std::memcpy(target + j * events, rows + j * kTile, size_t(events) * sizeof(T));
@@ -92,8 +92,8 @@ inline void take_tile(const T* source, int64_t events, int64_t columns, T* rows)
   for (int64_t j = 0; j < columns; ++j) std::memcpy(rows + j * kTile, source + j * events, size_t(events) * sizeof(T));
 }
 
-// Events one after another in rows of `padded` numbers, filled up with zeros: what Form::gather_weights reads. They may
-// lie so already.
+// Returns the events in rows of `padded` numbers, filled up with zeros, as Form::gather_weights reads them. Returns
+// `source` itself if it needs no padding.
 template <class T>
 inline const T* in_padded(const T* source, int64_t events, int64_t columns, int64_t padded, T* target) {
   if (columns == padded) return source;

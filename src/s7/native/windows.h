@@ -1,9 +1,9 @@
-// The state at the end of every window of events, of events that may be rows of a table.
+// The state at the end of every window of events. Events can be rows of a table.
 //
 //     x_k = a_k x_{k-1} + g_k v_k, read at the last event of each window      a_k, g_k from w_k and dt_k
 //
-// With tokens, w_k and v_k are rows of a table with one row for each token; without, there is a row for each event.
-// Only the states at the ends of windows are stored; the gradient computes the others again.
+// With tokens, w_k and v_k are rows of a table with one row per token. Without tokens, there is one row per event. Only
+// the states at the ends of windows are stored. The gradient recomputes the others.
 #pragma once
 
 #include "discretization.h"
@@ -31,8 +31,8 @@ inline void add_some(T* to, int64_t count, Vector<T> v) {
   store_some(to, count, load_some(to, count) + v);
 }
 
-// Work is cut into groups of columns and parts of the batch. Sums over events that share a row are made within a part
-// and then over the parts, in the same order for any number of threads.
+// Work is divided into groups of columns and parts of the batch. Sums over events that share a row are computed within
+// each part, then over the parts, in an order that does not depend on the number of threads.
 struct Cut {
   int64_t groups, parts, batch;
 
@@ -87,7 +87,7 @@ class WindowScan {
     });
   }
 
-  // From the gradients of x, those of the inputs.
+  // Computes the gradients of the inputs from the gradient of x.
   void gradient(const T* x, const T* x_gradient, const WindowGradients<T>& out, Pool pool) const {
     const int64_t batch = shape_.layer.batch, events = batch * length_, groups = cut_.groups;
     const bool shared = in_.token != nullptr;
@@ -124,7 +124,7 @@ class WindowScan {
   }
 
  private:
-  // The states of a vector: where they begin, and how many there are from there on.
+  // The states of one vector: the index of the first, and the number of states from there to the end.
   struct Group {
     int64_t first, count;
   };
@@ -139,7 +139,7 @@ class WindowScan {
     bool absent, reset;
   };
 
-  // What the gradient needs of an event.
+  // The data of one event that the gradient needs.
   struct Step {
     Event event;
     State before;
@@ -183,7 +183,7 @@ class WindowScan {
     return {cosine * x.real - sine * x.imaginary + real, cosine * x.imaginary + sine * x.real + imaginary};
   }
 
-  // Back along one sequence; returns the gradient of omega.
+  // Runs backwards along one sequence. Returns the gradient of omega.
   V back(int64_t n, Group group, const T* x, const T* x_gradient, T* raw, T* drive, T* gaps, T* initial_gradient,
          Buffer<Step>& steps) const {
     State adjoint = {};
@@ -211,7 +211,8 @@ class WindowScan {
             complex() ? load_some(x + states_ + group.first, group.count) : V{}};
   }
 
-  // Adds to the gradients of an event's row and gap; `adjoint` becomes that of the state before. Returns that of omega.
+  // Adds to the gradients of an event's row and gap, and replaces `adjoint` by the adjoint of the state before the
+  // event. Returns the gradient of omega.
   V step_back(const Step& step, Group group, T* raw, T* drive, T* gaps, State& adjoint) const {
     const Event& event = step.event;
     const bool shared = in_.token != nullptr;
