@@ -1,8 +1,10 @@
-// The native kernels against plain loops, for every instruction set this processor has: `make sanitize`.
+// Tests the native kernels against plain loops, for every instruction set that this processor supports. Run with `make
+// sanitize`.
 //
-// The loops are written from the formulas alone, in long double. Gradients are compared with differences of the plain
-// loss along random directions. Every array is an allocation of exactly its size, full of NaN before a kernel fills it,
-// so AddressSanitizer sees each step outside, and what a kernel forgets to write does not pass.
+// The plain loops follow the formulas and use long double. Gradients are compared with finite differences of the plain
+// loss along random directions. Every array is an allocation of exactly its size and is filled with NaN before a kernel
+// writes to it. So AddressSanitizer detects accesses out of bounds, and elements that a kernel does not write fail the
+// comparison.
 #include "kernels.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@
 #include "pool.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Memory that no one has written yet is NaN: a kernel that reads it gives it away.
+// Fills new memory with NaN, so that reading uninitialised memory shows in the results.
 extern "C" const char* __asan_default_options() {
   return "malloc_fill_byte=255:max_malloc_fill_size=1073741824:detect_stack_use_after_return=1";
 }
@@ -38,7 +40,7 @@ namespace s7 {
   extern const Kernels<double>* const kDouble; \
   }
 S7_DECLARE(baseline)
-S7_DECLARE(wide)  // the vectors of AVX-512 without its instructions: its tails, on any processor
+S7_DECLARE(wide)  // vectors as wide as AVX-512 without its instructions: tests its tails on any processor
 S7_DECLARE(avx2)
 S7_DECLARE(avx512)
 #undef S7_DECLARE
@@ -54,13 +56,13 @@ void check(bool holds, const std::string& what) {
   if (!holds && failed <= 20) std::printf("FAILED: %s\n", what.c_str());
 }
 
-// The largest difference, relative to the largest number if that is above one.
+// Checks the largest difference, relative to the largest expected number if that is above one.
 template <class T, class U>
 void check_close(const std::vector<T>& got, const std::vector<U>& wanted, double tolerance, const std::string& what) {
   double largest = 1, difference = got.size() == wanted.size() ? 0 : INFINITY;
   for (size_t n = 0; n < wanted.size() && n < got.size(); ++n) {
     const double off = std::fabs(double(got[n]) - double(wanted[n]));
-    if (!(off <= difference)) difference = off;  // NaN too, and it stays
+    if (!(off <= difference)) difference = off;  // also true for NaN
     largest = std::max(largest, std::fabs(double(wanted[n])));
   }
   char off_by[32];
@@ -68,7 +70,7 @@ void check_close(const std::vector<T>& got, const std::vector<U>& wanted, double
   check(difference <= tolerance * largest, what + " is off by " + off_by);
 }
 
-// Not operator==: the bits count, and NaN is a value like others.
+// Compares bits, unlike operator==, so that NaN equals NaN.
 template <class T>
 bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
   return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
@@ -76,7 +78,7 @@ bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
 
 // Numbers -------------------------------------------------------------------------------------------------------------
 
-using Real = long double;  // of the plain loops
+using Real = long double;  // type of the plain loops
 static_assert(std::numeric_limits<Real>::digits > 60, "differences need more digits than a double has");
 
 std::mt19937 generator(7);
@@ -87,7 +89,7 @@ double uniform(double low, double high) {
 
 int64_t one_of(const std::vector<int64_t>& choices) { return choices[generator() % choices.size()]; }
 
-// Between -scale and scale; float has all of them, so both precisions compute with the same inputs.
+// Uniform numbers between -scale and scale, rounded to float so that both precisions use the same inputs.
 std::vector<double> numbers(int64_t count, double scale = 1) {
   std::vector<double> drawn(count);
   for (double& number : drawn) number = float(uniform(-scale, scale));
@@ -152,12 +154,12 @@ std::vector<InstructionSet> usable_sets() {
   return sets;
 }
 
-// A plain loop: what the others must agree with.
+// A serial loop, the reference for all other pools.
 const Pool kSerial = {nullptr, [](void*, int64_t count, void (*task)(void*, int64_t), void* context) {
                         for (int64_t n = 0; n < count; ++n) task(context, n);
                       }};
 
-// A pool for the kernels from anything that has `threads` and `schedule(function)`.
+// Makes a Pool from any type with `threads` and `schedule(function)`.
 template <class P>
 Pool pool_of(P& pool) {
   return {&pool, [](void* handle, int64_t count, void (*task)(void*, int64_t), void* context) {
@@ -216,14 +218,14 @@ class Threads {
   std::vector<std::thread> workers_;
 };
 
-// Its threads are busy with something else until long after the call.
+// A pool whose threads are busy until long after the call.
 struct Saturated {
   int64_t threads = 4;
   std::vector<std::function<void()>> waiting;
   void schedule(std::function<void()> function) { waiting.push_back(std::move(function)); }
 };
 
-// It takes one helper, and has no memory for the next.
+// A pool that accepts one helper and runs out of memory for the next.
 struct Exhausted : Saturated {
   void schedule(std::function<void()> function) {
     if (!waiting.empty()) throw std::bad_alloc();
@@ -233,11 +235,11 @@ struct Exhausted : Saturated {
 
 // The layer -----------------------------------------------------------------------------------------------------------
 
-// Those a layer does not have are empty.
+// Arrays that a layer does not use are empty.
 template <class T>
 struct LayerArrays {
   std::vector<T> u, dt, marks, initial, w, W_w, omega, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
-  std::vector<T> scale, shift, gate_W, gate_c, keys;  // of the block around the layer
+  std::vector<T> scale, shift, gate_W, gate_c, keys;  // parameters of the block
 };
 
 template <class T>
@@ -246,7 +248,7 @@ struct Named {
   std::vector<T> LayerArrays<T>::* array;
 };
 
-// All that have a gradient.
+// All arrays that have a gradient.
 template <class T>
 const Named<T> kDifferentiable[] = {
     {"u", &LayerArrays<T>::u},           {"dt", &LayerArrays<T>::dt},         {"initial", &LayerArrays<T>::initial},
@@ -284,7 +286,7 @@ struct LayerProblem {
   }
 };
 
-// What stands around the layer.
+// The block around the layer.
 struct BlockOptions {
   NormKind norm = NormKind::kNone;
   bool gated = false, skip = false;
@@ -324,7 +326,7 @@ Options any_options() {
 LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length, int64_t width, int64_t state) {
   LayerProblem problem;
   LayerShape& shape = problem.shape;
-  // b keeps the rate off 2, where the gain of variance has an infinite slope.
+  // b keeps the rate away from 2, where the slope of the variance gain is infinite.
   shape = {batch,        length,         width, state, options.oscillate, options.reverse,
            options.gain, options.direct, 0.75,  0.625, options.rank};
   const BlockOptions& block = options.block;
@@ -337,7 +339,7 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   in.u = numbers(events * width);
   if (options.timed) {
     in.dt = numbers(events);
-    // Mostly gaps around one; some are none at all, and some so long that nothing is left in single precision.
+    // Most gaps are around one. Some are zero, and some are so long that the state decays to zero in single precision.
     for (double& dt : in.dt) dt = generator() % 8 == 0 ? double(one_of({0, 500})) : dt + 1;
   }
   if (options.marked) {
@@ -411,7 +413,7 @@ uint32_t plain_scramble(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Dropout: nothing, or what is left of the probability. `key` is null where there is none.
+// The dropout factor: 0, or 1 / (1 - probability). `key` is not read if the threshold is 0.
 template <class T>
 Real plain_keep(const T* key, uint32_t threshold, int64_t position, int64_t channel) {
   if (threshold == 0) return 1;
@@ -450,7 +452,7 @@ std::vector<Real> plain_norm(const LayerShape& shape, const LayerArrays<Real>& i
   return out;
 }
 
-// In place of the layer's output that of the block.
+// Replaces the layer's output by the block's output.
 void plain_end(const LayerShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
   const int64_t width = shape.width, sequence = event / shape.length;
   const std::vector<Real> z(y, y + width);
@@ -520,7 +522,7 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
   return out;
 }
 
-// What the gradients are gradients of.
+// The loss whose gradients are tested.
 Real plain_loss(const LayerProblem& problem, const LayerArrays<Real>& in) {
   const LayerShape& shape = problem.shape;
   const LayerResults<Real> out = plain_layer(shape, in);
@@ -534,7 +536,7 @@ Real plain_loss(const LayerProblem& problem, const LayerArrays<Real>& in) {
   return loss;
 }
 
-// A direction in one array, and the slope of the loss along it.
+// A direction in one array, and the derivative of the loss along it.
 struct Slope {
   std::vector<double> direction;
   double along;
@@ -636,7 +638,7 @@ void check_layer(const LayerProblem& problem) {
       slopes[n].check(gradients.*kDifferentiable<double>[n].array,
                       name + " double: d" + kDifferentiable<double>[n].name);
 
-    // A norm divides by a deviation that may be small, and magnifies what single precision loses.
+    // A norm divides by a standard deviation that may be small, which amplifies rounding errors of single precision.
     const double loose = problem.shape.norm == NormKind::kNone ? 2e-5 : 5e-4;
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
@@ -671,7 +673,8 @@ void test_layer() {
   }
 }
 
-// Several chunks of tiles, more chunks than there may be, sums in several blocks, sequences that end within a tile.
+// Covers several chunks of tiles, the maximum number of chunks, sums in several blocks, and sequences that end within a
+// tile.
 void test_large_layers() {
   Options options = {true, false, true, true, Gain::kVariance, Direct::kFull};
   check_layer(layer_problem(options, 3, 47, 17, 19));
@@ -687,7 +690,7 @@ void test_large_layers() {
   check_layer(layer_problem(options, 2, 197, 5, 7));
 }
 
-// Angles that are too large for the fast sine; their products are exact, so single precision can be compared.
+// Angles that are too large for the fast sine. The products omega · dt are exact, so single precision can be compared.
 void test_large_angles() {
   for (const bool reverse : {false, true}) {
     LayerProblem problem = layer_problem({true, reverse, true, false, Gain::kRate, Direct::kFull}, 2, 29, 2, 5);
@@ -698,7 +701,7 @@ void test_large_angles() {
   }
 }
 
-// A rate above 2 has no variance to keep: the gain is nothing, and so is its slope.
+// For a rate above 2, 1 - |a|² is negative: the variance gain and its slope are zero.
 void test_unstable_rates() {
   LayerProblem problem = layer_problem({false, false, false, false, Gain::kVariance, Direct::kStatic}, 2, 5, 3, 5);
   problem.shape.a = 0.001;
@@ -711,7 +714,7 @@ std::vector<T> second_half(const std::vector<T>& array) {
   return std::vector<T>(array.begin() + int64_t(array.size() / 2), array.end());
 }
 
-// A number that is none makes the rest of its sequence none, and leaves the other sequence, in the same tile, alone.
+// A NaN in the input makes the rest of its sequence NaN and does not affect the other sequence in the same tile.
 template <class T>
 void check_nan(const InstructionSet& set, const Options& options) {
   LayerProblem problem = layer_problem(options, 2, 31, 3, 5);
@@ -789,8 +792,8 @@ struct ScanSlopes {
   Slope a, v, initial;
 };
 
-// JAX's gradient of a real loss holds for complex numbers without conjugation: the loss is Re Σ g x, and moves by
-// Re Σ da δa.
+// JAX defines the gradient of a real loss with respect to complex numbers without conjugation: the loss is Re Σ g x,
+// and its change is Re Σ da δa.
 ScanSlopes scan_slopes(const ScanProblem& problem) {
   std::vector<Real> a = as<Real>(problem.a), v = as<Real>(problem.v), initial = as<Real>(problem.initial);
   const auto loss = [&] {
@@ -915,7 +918,7 @@ FormResults<Real> plain_bilinear(const FormProblem& problem, const std::vector<d
   return out;
 }
 
-// A bilinear form in u and u, whose gradient reaches u on both ways.
+// A bilinear form in u and u. The gradient of u is the sum over both arguments.
 FormResults<Real> plain_quadratic(const FormProblem& problem) {
   FormResults<Real> out = plain_bilinear(problem, problem.u);
   for (size_t n = 0; n < out.u_gradient.size(); ++n) out.u_gradient[n] += out.x_gradient[n];
@@ -996,7 +999,7 @@ struct WindowProblem {
 
 WindowProblem window_problem(const Options& options, int64_t batch, int64_t windows, int64_t stride, int64_t state,
                              int64_t table) {
-  // The layer's problem has marks, gaps, rates and gains of every kind already.
+  // The layer problem already covers all kinds of marks, gaps, rates and gains.
   LayerProblem layer = layer_problem(options, batch, windows * stride, 1, state);
   WindowProblem problem = {{layer.shape, stride, table}, {}, {}};
   const int64_t events = layer.shape.events(), rows = layer.shape.rows(), count = table > 0 ? table : events;
@@ -1226,7 +1229,7 @@ struct Problems {
   WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
 };
 
-// The results of all kernels, one after another.
+// Returns the results of all kernels, concatenated.
 template <class T>
 std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problems, Pool pool) {
   std::vector<T> all;
@@ -1267,7 +1270,7 @@ void check_pools(const Kernels<T>& kernels, const Problems& problems, const std:
   check(same_bits(run_everything(kernels, problems, pool_of(saturated)), serial),
         name + ": other bits with a saturated pool");
   check(!saturated.waiting.empty(), name + ": a pool of four threads was not asked for help");
-  // Every array and every task of the calls is gone by now.
+  // Late helpers run after all arrays and tasks of the calls have been destroyed.
   for (const auto& helper : saturated.waiting) helper();
 }
 
@@ -1323,7 +1326,7 @@ void test_a_task_that_fails() {
   for (const auto& helper : saturated.waiting) helper();
 }
 
-// A helper may move, but not change where it may run.
+// A helper may move to another CPU, but its affinity must not change.
 void test_leaving_a_processor() {
 #if defined(__linux__)
   std::thread([] {
@@ -1382,7 +1385,7 @@ void test_all() {
 }  // namespace
 }  // namespace s7
 
-// `threads` as an argument leaves out what runs on one thread alone.
+// With the argument `threads`, only the tests that use several threads run.
 int main(int count, char** arguments) {
   unsetenv("S7_ISA");
   unsetenv("S7_THREADS");

@@ -1,8 +1,9 @@
-// The streaming engine against plain loops, for every instruction set this processor has: `make sanitize`.
+// Tests the streaming engine against plain loops, for every instruction set that this processor supports. Run with
+// `make sanitize`.
 //
-// The plain version runs over the whole sequence, block after block and window after window, in double precision. Every
-// array is an allocation of exactly its size, so AddressSanitizer sees each step outside; what describes a model is
-// freed as soon as the model is packed; and nothing may be allocated while events are pushed.
+// The plain version runs over the whole sequence in double precision, block after block and window after window. Every
+// array is an allocation of exactly its size, so AddressSanitizer detects accesses out of bounds. The description of a
+// model is freed as soon as the model is packed, and pushing events must not allocate memory.
 #include "stream.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ namespace s7 {
   extern const stream::Engine* const kStream; \
   }
 S7_DECLARE(baseline)
-S7_DECLARE(wide)  // the vectors of AVX-512 without its instructions
+S7_DECLARE(wide)  // vectors as wide as AVX-512 without its instructions
 S7_DECLARE(avx2)
 S7_DECLARE(avx512)
 #undef S7_DECLARE
@@ -380,7 +381,7 @@ std::vector<Step> run_block(const BlockPlan& plan, const std::vector<Step>& sequ
   return above;
 }
 
-// tokens or inputs, and gaps in the model's unit; empty gaps are regular time.
+// Runs the model on tokens or inputs, with gaps in the model's unit of time. Empty gaps mean regular time.
 Vec plain_answer(const ModelPlan& plan, const std::vector<int32_t>& tokens, const std::vector<float>& inputs,
                  const std::vector<double>& gaps, int64_t count) {
   std::vector<Step> sequence;
@@ -436,16 +437,16 @@ void compare(const std::vector<float>& got, const Vec& wanted, const std::string
   double largest = 1e-3, difference = 0;
   for (size_t n = 0; n < wanted.size(); ++n) {
     const double off = std::fabs(double(got[n]) - wanted[n]);
-    if (!(off <= difference)) difference = off;  // NaN too
+    if (!(off <= difference)) difference = off;  // also true for NaN
     largest = std::max(largest, std::fabs(wanted[n]));
   }
-  // Some random models magnify the rounding of single precision.
+  // Some random models amplify the rounding errors of single precision.
   check(difference <= 3e-4 * largest, what + " is off by " + std::to_string(difference / largest));
 }
 
 constexpr int64_t kEvents = 23;
 
-// One engine, directly.
+// Tests one engine without the C interface.
 void test_engine(const Engine& engine, const std::string& name) {
   for (int number = 0; number < 240; ++number) {
     const bool timed = coin();
@@ -484,7 +485,7 @@ void test_engine(const Engine& engine, const std::string& name) {
       compare(answer, plain_answer(again.model, events.tokens, events.inputs, gaps, done),
               name + ": model " + std::to_string(number) + " after " + std::to_string(done) + " events");
     }
-    // A restored stream continues with the same bits.
+    // A restored stream gives bitwise identical results.
     engine.save(model, stream.get(), state.data());
     Memory restored = aligned(engine.size(model));
     engine.start(model, restored.get());
@@ -504,7 +505,7 @@ void test_engine(const Engine& engine, const std::string& name) {
   }
 }
 
-// Settings and weights that are cut off, too long or out of range are refused, and nothing is read past their end.
+// Settings and weights that are truncated, too long or out of range are rejected, and reads stay within bounds.
 void test_programs() {
   for (int number = 0; number < 60; ++number) {
     const Description good = random_model(number);
@@ -534,7 +535,7 @@ void test_programs() {
   }
 }
 
-// The C interface: what is wrong is refused, and the stream stays as it was.
+// The C interface rejects invalid calls and leaves the stream unchanged.
 void test_interface() {
   for (int number : {0, 2}) {  // tokens, and vectors
     Description description;
@@ -585,7 +586,7 @@ void test_interface() {
   }
 }
 
-// Streams in several threads share a model.
+// Streams in several threads share one model.
 void test_threads() {
   const Description description = random_model(0);
   s7_model* model;

@@ -90,7 +90,7 @@ struct Exponential {
   Vector<T> beyond;  // exp(x) - 1, without cancellation
 };
 
-// Valid for x ≤ 0, which is all that the kernels need. exp(x) = 2^n exp(f) with n = round(x / ln 2), f = x - n ln 2.
+// Valid for x ≤ 88. exp(x) = 2^n exp(f) with n = round(x / ln 2) and f = x - n ln 2.
 inline Exponential<float> exponential(Vector<float> x) {
   using V = Vector<float>;
   using I = Integers<float>;

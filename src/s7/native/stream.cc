@@ -1,4 +1,4 @@
-// The C interface to the streaming engine: checks what comes in, and hands it to the engine of this processor.
+// The C interface to the streaming engine: checks all arguments and calls the engine for this processor.
 #include "stream.h"
 
 #include <cfloat>
@@ -67,7 +67,7 @@ bool is_stream(const s7_stream* stream) {
   return stream != nullptr && reinterpret_cast<uintptr_t>(stream) % 64 == 0 && stream->mark == kMark;
 }
 
-// Whether these events have gaps, given or assumed; or what is wrong with that.
+// Sets `time` to whether these events have gaps, given or default. Returns an error if earlier events differ.
 int find_time(const s7_stream* stream, bool given, Time& time) {
   const s7_model& model = *stream->model;
   time = (given && !model.gaps_ignored) || model.has_gap ? Time::kGaps : Time::kRegular;
@@ -77,7 +77,8 @@ int find_time(const s7_stream* stream, bool given, Time& time) {
 
 bool is_gap(float gap) { return gap >= 0 && gap <= FLT_MAX; }
 
-// `push(first, gaps, count)` for parts of the events, with the gaps in the model's own unit of time.
+// Checks the gaps and calls push(first, gaps, count) for consecutive parts of the events, with gaps in the model's unit
+// of time.
 template <class Push>
 int push_checked(s7_stream* stream, const float* gaps, int64_t count, int64_t* bad, Push push) {
   const s7_model& model = *stream->model;
@@ -110,7 +111,8 @@ int push_checked(s7_stream* stream, const float* gaps, int64_t count, int64_t* b
   return S7_OK;
 }
 
-// The exponent of infinities and NaN is all ones. Looked for without a branch, as there is almost always none.
+// Returns the index of the first infinity or NaN, or -1. Their exponent bits are all ones. The first loop has no
+// branch, because almost all arrays are finite.
 int64_t first_not_finite(const float* numbers, int64_t count) {
   constexpr uint32_t kExponent = 0x7f800000;
   const auto bits = [&](int64_t n) {

@@ -35,34 +35,34 @@ int s7_model_open(const int64_t* settings, int64_t setting_count, const float* w
                   s7_model** model);
 void s7_model_close(s7_model* model);
 
-/* Numbers in one answer, and in one event (0 where events are tokens). */
+/* The number of floats in an answer, and in an event (0 if events are tokens). */
 int64_t s7_model_outputs(const s7_model* model);
 int64_t s7_model_inputs(const s7_model* model);
-/* Rows of the table of precomputed quantities per token; 0 where the model has none. */
+/* The number of rows of the table of precomputed values per token, or 0 if the model has no table. */
 int64_t s7_model_table_rows(const s7_model* model);
 
-/* Bytes of a stream, and a stream before its first event in that many bytes, aligned to 64. Copying the bytes to other
- * aligned memory copies the stream. The model must outlive its streams. */
+/* The size of a stream in bytes. `s7_stream_start` makes a new stream in memory of that size, aligned to 64 bytes.
+ * Copying the bytes to other aligned memory copies the stream. The model must outlive its streams. */
 size_t s7_stream_size(const s7_model* model);
 int s7_stream_start(const s7_model* model, void* memory, s7_stream** stream);
 int64_t s7_stream_events(const s7_stream* stream);
 
-/* Feeds `count` events; gaps is NULL in regular time. All events are checked first: on failure *bad is the index of the
- * first wrong event, and the stream is as it was. */
+/* Processes `count` events. `gaps` is NULL in regular time. All events are checked first: on failure *bad is the index
+ * of the first invalid event, and the stream is unchanged. */
 int s7_push_tokens(s7_stream* stream, const int32_t* tokens, const float* gaps, int64_t count, int64_t* bad);
 int s7_push_vectors(s7_stream* stream, const float* inputs, const float* gaps, int64_t count, int64_t* bad);
 
-/* The same for one event, without arrays. */
+/* The same for a single event. */
 int s7_push_token(s7_stream* stream, int64_t token);
 int s7_push_token_after(s7_stream* stream, int64_t token, float gap);
 int s7_push_vector(s7_stream* stream, const float* input);
 int s7_push_vector_after(s7_stream* stream, const float* input, float gap);
 
-/* The answer after all events so far, `s7_model_outputs` numbers. Unfinished windows count; the stream stays as it is.
- */
+/* Writes the answer after all events so far, `s7_model_outputs` floats. Unfinished windows are included. The stream is
+ * unchanged. */
 int s7_read(s7_stream* stream, float* answer);
 
-/* The state as numbers that do not depend on the processor. */
+/* Saves and restores the state as numbers in a format that does not depend on the processor. */
 int64_t s7_state_size(const s7_model* model);
 int s7_save(const s7_stream* stream, double* state);
 int s7_restore(s7_stream* stream, const double* state);

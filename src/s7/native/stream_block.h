@@ -2,7 +2,7 @@
 //
 //     w_k = w + W_w u_k            x_k = a_k x_{k-1} + g_k (B_k u_k + b)            y_k = C_k x_k + D_k u_k
 //
-// The products that Full needs, u_i u_j and x_p u_j, are written out, so that all the work is matrix times vector.
+// The products of the full form, u_i u_j and x_p u_j, are stored, so that all the work is matrix-vector products.
 #pragma once
 
 #include "stream_math.h"
@@ -15,12 +15,12 @@ using s7::stream::Pooling;
 
 inline int64_t most(int64_t one, int64_t other) { return one > other ? one : other; }
 
-// Numbers that are of use during one event only. `drive` holds the reduced w_k, the input B_k u_k + b, and factors.
+// Scratch memory for one event. `drive` holds the reduced w_k, the input B_k u_k + b, and the factors.
 struct Work {
   float *normalised, *drive, *rows, *products, *output, *factors, *gate, *skip;
 };
 
-// How many numbers each part of `Work` has.
+// The number of floats in each part of `Work`.
 struct WorkSizes {
   int64_t width = 0, drive = 0, rows = 0, products = 0, factors = 0;
 
@@ -69,10 +69,10 @@ class Block {
     return sizes;
   }
 
-  // What the layer reads: u normalised, if the norm stands before the layer.
+  // Returns the layer's input: u, normalised if the norm precedes the layer.
   const float* prepare(const float* u, float* out) const { return plan_.norm_after ? u : norm_.apply(u, out); }
 
-  // From what the layer reads: the reduced w_k, then B_k u_k + b, `drive_size` numbers in work.drive.
+  // Computes the reduced w_k and B_k u_k + b from the layer's input: `drive_size` numbers in work.drive.
   void drive(const float* u, const Work& work) const {
     float *w = work.drive, *input = w + state_, *first = input + rows_, *second = first + rank_;
     linear_.apply(u, &linear_bias_[0], w);
@@ -91,7 +91,7 @@ class Block {
     step_.advance(drive, drive + state_, timed, gap, x);
   }
 
-  // From the state, what the layer reads and what the skip brings, the block's output.
+  // Computes the block's output from the state x, the layer's input u and the input of the skip.
   void output(const float* x, const float* u, const float* skip, const Work& work, float* out) const {
     layer_output(x, u, work);
     float* z = work.output;
@@ -110,17 +110,17 @@ class Block {
   }
 
  private:
-  // Where row p of the state stands among padded rows.
+  // Returns the index of row p of the state among the padded rows.
   int64_t place(int64_t p) const { return p < plan_.state ? p : state_ + p - plan_.state; }
 
-  // y in work.output.
+  // Computes y in work.output.
   void layer_output(const float* x, const float* u, const Work& work) const {
     const int64_t H = plan_.width, S = plan_.rows();
     const float* rows = compact(x, work);
     float *y = work.output, *first = work.factors + width_, *direct = first + rank_, *second = direct + width_;
-    C_.apply(rows, &zeros_[0], work.factors);  // C x, and U1 x where there is one
+    C_.apply(rows, &zeros_[0], work.factors);  // C x and, if factored, U1 x
     std::memcpy(y, work.factors, size_t(width_) * sizeof(float));
-    if (!direct_.empty()) direct_.apply(u, &direct_bias_[0], direct);  // of u alone: D u or D_k, and U2 u
+    if (!direct_.empty()) direct_.apply(u, &direct_bias_[0], direct);  // linear in u: D u or D_k, and U2 u
     if (plan_.direct == Direct::kFull) {
       for (int64_t n = 0; n < width_; n += kLane) store(y + n, load(y + n) + load(direct + n));
     } else {
@@ -142,7 +142,7 @@ class Block {
     }
   }
 
-  // The rows of the state without padding between real and imaginary parts.
+  // Returns the rows of the state without padding between the real and imaginary parts.
   const float* compact(const float* x, const Work& work) const {
     if (!plan_.complex_state || state_ == plan_.state) return x;
     std::memcpy(work.rows, x, size_t(plan_.state) * sizeof(float));
@@ -212,7 +212,7 @@ class Block {
     }
   }
 
-  BlockPlan plan_{};  // its pointers say what the block has; nothing is read through them after packing
+  BlockPlan plan_{};  // its pointers show which parts exist; they are not dereferenced after packing
   int64_t width_ = 0, state_ = 0, rows_ = 0, rank_ = 0;
   Norm norm_;
   StateStep step_;

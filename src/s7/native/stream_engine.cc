@@ -1,4 +1,5 @@
-// The streaming engine for one instruction set: compiled once for each, with S7_ISA naming it.
+// The streaming engine for one instruction set. This file is compiled once per instruction set, and S7_ISA names the
+// set.
 #include "stream_model.h"
 
 namespace s7::S7_ISA {

@@ -1,4 +1,5 @@
-// The image encoder's two convolutions on one picture: 5×5, pool, 3×3 with stride 2, pool. The linear map is elsewhere.
+// The two convolutions of the image encoder on one image: 5×5, pool, 3×3 with stride 2, pool. The linear map is applied
+// elsewhere.
 #pragma once
 
 #include "stream_math.h"
@@ -8,7 +9,7 @@ namespace s7::S7_ISA::stream {
 inline V positive(V x) { return select<float>(x > V{}, x, V{}); }
 inline int64_t half(int64_t size) { return (size + 1) / 2; }
 
-// A convolution that keeps the size (over `stride`), the largest of each 2×2 of its results, a bias and relu.
+// A convolution with same padding and a stride, followed by 2×2 max pooling, bias and ReLU.
 class PooledConvolution {
  public:
   PooledConvolution() = default;
@@ -33,7 +34,8 @@ class PooledConvolution {
   int64_t channels() const { return channels_; }
   int64_t size() const { return rows() * columns() * channels_; }
 
-  // picture: (height, breadth, pitch), of whose last axis the first `inputs` count. result: (rows, columns, channels).
+  // picture: (height, breadth, pitch), where only the first `inputs` entries of the last axis are read. result: (rows,
+  // columns, channels).
   void apply(const float* picture, int64_t pitch, float* result) const {
     const int64_t high = (height_ + stride_ - 1) / stride_, wide = (breadth_ + stride_ - 1) / stride_;
     const int64_t above = margin(height_, high), left = margin(breadth_, wide);
@@ -86,7 +88,7 @@ class Pictures {
   int64_t features() const { return second_.rows() * second_.columns() * channels_; }
   int64_t work_size() const { return channels_ == 0 ? 0 : first_.size() + second_.size() + padded(features()); }
 
-  // (rows, columns, channels) without padding, in `work`.
+  // Returns (rows, columns, channels) without padding, stored in `work`.
   const float* apply(const float* picture, float* work) const {
     float *once = work, *twice = once + first_.size(), *flat = twice + second_.size();
     first_.apply(picture, colours_, once);

@@ -1,4 +1,4 @@
-// Functions of single events: activations, norms, and one step of the state.
+// Functions for single events: activations, norms, and one step of the state.
 #pragma once
 
 #include "stream_matrix.h"
@@ -11,7 +11,7 @@ using s7::stream::Transition;
 
 inline V absolute(V x) { return select<float>(x < V{}, -x, x); }
 
-// exp(x) for x of any sign; beyond 88 it stays at exp(88).
+// exp(x) for x of any sign, with x clamped to at most 88.
 inline V exponential_any(V x) { return exponential(select<float>(x > all(88.0f), all(88.0f), x)).value; }
 
 inline V sigmoid(V x) {
@@ -19,7 +19,7 @@ inline V sigmoid(V x) {
   return select<float>(x < V{}, decay, all(1.0f)) / (decay + 1.0f);
 }
 
-// x (1 + tanh(sqrt(2 / π) (x + 0.044715 x³))) / 2, the form that JAX uses.
+// gelu(x) = x (1 + tanh(sqrt(2 / π) (x + 0.044715 x³))) / 2, the form that JAX uses.
 inline V gelu(V x) { return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x)); }
 
 // log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|); log(1 + t) = 2 artanh(s), s = t / (2 + t) ≤ 1/3.
@@ -58,7 +58,7 @@ class Norm {
       for (int64_t n = 0; n < width; ++n) scale_[n] = 1 / std::sqrt(variance[n] + kEpsilon) * scale[n];
   }
 
-  // The normalised vector: u itself, or in `out`.
+  // Returns the normalised vector, which is u itself or stored in `out`.
   const float* apply(const float* u, float* out) const {
     const int64_t size = padded(width_);
     if (kind_ == Normalization::kNone) return u;
@@ -91,8 +91,9 @@ class Norm {
   Buffer<float> scale_, shift_, mean_, present_;
 };
 
-// One step of the state. The raw parameter w_k is reduced to what does not depend on the gap (r_k for Stable, Δ_k for
-// Step, the decay rate for Ring, w_k itself for Plain); a_k and the gain follow from that and the gap.
+// One step of the state. `reduce` replaces the raw parameter w_k by a quantity that does not depend on the gap (r_k for
+// Stable, Δ_k for Step, the decay rate for Ring, w_k itself for Plain). `advance` computes a_k and the gain from this
+// quantity and the gap.
 class StateStep {
  public:
   StateStep() = default;
@@ -118,7 +119,7 @@ class StateStep {
     }
   }
 
-  // In place.
+  // Works in place.
   void reduce(float* w) const {
     for (int64_t n = 0; n < size_; n += kLane) {
       V q = load(w + n);
@@ -129,7 +130,7 @@ class StateStep {
     }
   }
 
-  // x = a_k x + g_k input. In regular time `gap` is not read.
+  // x = a_k x + g_k input. `gap` is not read in regular time.
   void advance(const float* reduced, const float* input, bool timed, float gap, float* x) const {
     if (complex_)
       rotate(reduced, input, timed ? gap : 1.0f, x);
@@ -165,7 +166,7 @@ class StateStep {
       const Turn<float> angle = turn(frequency * gap);
       const V a_real = modulus * angle.cosine, a_imaginary = modulus * angle.sine;
       if (kind_ == Transition::kStep) {
-        // (exp(Λ Δ) - 1) / Λ, times the input; held over the gap it is (a - 1) / Λ.
+        // The gain is (exp(Λ Δ) - 1) / Λ, or (a - 1) / Λ if the input is held over the gap.
         V moved_real = a_real - 1.0f, moved_imaginary = a_imaginary;
         if (!held_ && gap != 1.0f) {
           const V unit = exponential(-rate).value;

@@ -1,7 +1,7 @@
-// A matrix times one vector: the work of a single event, bound by how fast the weights can be read.
+// Matrix-vector products for a single event. Their speed is limited by how fast the weights can be read.
 //
-// Outputs stand in the lanes of vectors, in column blocks of at most eight vectors; within a block the weights lie in
-// the order in which they are read.
+// Outputs are in the lanes of vectors, in column blocks of at most eight vectors. Within a block the weights are stored
+// in the order in which they are read.
 #pragma once
 
 #include "memory.h"
@@ -15,7 +15,7 @@ inline constexpr int64_t kMostVectors = 8;
 
 inline int64_t padded(int64_t size) { return (size + kLane - 1) / kLane * kLane; }
 
-// `count` numbers with zeros up to whole vectors, and one vector more that may be read past the end.
+// Copies `count` numbers and appends `filling` up to whole vectors, plus one vector that may be read past the end.
 inline Buffer<float> padded_copy(const float* from, int64_t count, float filling = 0) {
   Buffer<float> copy(padded(count) + kLane);
   for (int64_t n = 0; n < copy.size(); ++n) copy[n] = n < count && from != nullptr ? from[n] : filling;
@@ -25,7 +25,7 @@ inline Buffer<float> padded_copy(const float* from, int64_t count, float filling
 class Matrix {
  public:
   Matrix() = default;
-  // Zeros; `outputs` is a whole number of vectors.
+  // A matrix of zeros. `outputs` must be a multiple of kLane.
   Matrix(int64_t rows, int64_t outputs) : rows_(rows), vectors_(outputs / kLane), weights_(rows * outputs) {
     if (weights_.size() > 0) weights_.clear();
     blocks_ = (vectors_ + kMostVectors - 1) / kMostVectors;
@@ -41,7 +41,7 @@ class Matrix {
     }
   }
 
-  // Puts W, (outputs, inputs), where the inputs start at row m and the outputs at n.
+  // Copies W of shape (outputs, inputs) to rows m, m + 1, … and outputs n, n + 1, …
   void put(const float* W, int64_t outputs, int64_t inputs, int64_t m, int64_t n) {
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t i = 0; i < inputs; ++i) at(m + i, n + o) = W[o * inputs + i];
@@ -87,7 +87,8 @@ class Matrix {
     }
   }
 
-  // kWidth vectors of outputs, kRows inputs at a time: enough independent sums to hide the latency of an addition.
+  // Computes kWidth vectors of outputs from kRows inputs at a time, which gives enough independent sums to hide the
+  // latency of additions.
   template <int kWidth, int kRows>
   __attribute__((noinline)) void columns(const float* weights, const float* p, const float* start, float* y) const {
     V sums[kRows][kWidth];
@@ -139,8 +140,8 @@ inline void outer(const float* x, int64_t rows, const float* u, int64_t width, f
 
 inline int64_t pair_count(int64_t width) { return width * (width + 1) / 2; }
 
-// Weights of the products that `pairs` makes: both halves of W, (outputs, width, width), from row m on. Output n of
-// the matrix is row place(n) of W.
+// Stores the weights of the products that `pairs` computes, starting at row m: the sum of both halves of W, which has
+// shape (outputs, width, width). Output n of W is output place(n) of the matrix.
 template <class Place>
 void put_symmetric(Matrix& matrix, const float* W, int64_t outputs, int64_t width, int64_t m, Place place) {
   for (int64_t i = 0; i < width; ++i)

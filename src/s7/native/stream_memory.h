@@ -1,28 +1,28 @@
-// Where everything lies in the memory of a stream: the state, a copy of it to flush, and room to work.
+// The layout of a stream's memory: the state, a copy of the state for reading answers, and scratch memory.
 #pragma once
 
 #include "stream_block.h"
 
 namespace s7::S7_ISA::stream {
 
-// The window under way in a block that pools. Its weights are gaps or ones; while they add up to nothing, `sum` is that
-// of the plain values.
+// The current window of a pooling block. Its weights are gaps or ones. While the total weight is zero, the sum is
+// unweighted.
 struct Window {
   int64_t events;
   float weight, gap;
 };
 
-// The running mean that a head reads. In double precision: a stream can have any number of events.
+// The running mean that a head reads. It is in double precision because a stream can have any number of events.
 struct Totals {
   double weight, number;
 };
 
-// Offsets, in bytes from the start of a state.
+// Offsets in bytes from the start of a state.
 struct BlockPlace {
   int64_t x, window, last, sum;
 };
 
-// Hands out consecutive pieces of memory, each aligned to a cache line.
+// Allocates consecutive pieces of memory, each aligned to a cache line.
 class Places {
  public:
   template <class T>
@@ -37,7 +37,7 @@ class Places {
   int64_t size_ = 0;
 };
 
-// A state in memory.
+// Access to a state in memory.
 class State {
  public:
   explicit State(char* base) : base_(base) {}
@@ -50,11 +50,12 @@ class State {
   char* base_;
 };
 
-// A weighted running mean over vectors of floats, as a sum that is divided in the end.
+// Adds a vector to a weighted sum, which is divided by the total weight at the end. While all weights are zero, the sum
+// is unweighted.
 template <class T>
 inline void accumulate(const float* values, T value_weight, T total_weight, int64_t size, T* sum) {
   if (total_weight > 0 && value_weight == 0) return;
-  if (total_weight == 0 && value_weight > 0)  // what came before does not count any more
+  if (total_weight == 0 && value_weight > 0)  // earlier values had weight zero and are dropped
     for (int64_t n = 0; n < size; ++n) sum[n] = value_weight * T(values[n]);
   else if (value_weight == 0)
     for (int64_t n = 0; n < size; ++n) sum[n] += T(values[n]);

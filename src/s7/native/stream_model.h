@@ -1,4 +1,4 @@
-// A whole model on one event after another.
+// A complete model that processes one event at a time.
 #pragma once
 
 #include <cfloat>
@@ -58,7 +58,7 @@ class Model {
     }
   }
 
-  // The answer if the stream ended here: unfinished windows are closed, in a copy of the state.
+  // Computes the answer as if the stream ended here: unfinished windows are closed in a copy of the state.
   void read(char* memory, bool timed, float* answer) const {
     State state(memory);
     const Work work = work_in(memory);
@@ -85,7 +85,7 @@ class Model {
     for (int64_t n = 0; n < outputs_; ++n) answer[n] = outputs[n] * head_scale_[n] + head_mean_[n];
   }
 
-  // The state as numbers: for each block x and, if it pools, the window; then the head's memory.
+  // The state as numbers: x and, in a pooling block, the window of each block, then the running mean of the head.
   int64_t state_numbers() const { return state_numbers_; }
   void save(const char* memory, double* numbers) const {
     each_number(State(const_cast<char*>(memory)), [&](auto* from, int64_t n) {
@@ -95,7 +95,7 @@ class Model {
   bool restore(char* memory, const double* numbers) const {
     for (int64_t n = 0; n < state_numbers_; ++n)
       if (!(std::fabs(numbers[n]) <= FLT_MAX)) return false;
-    // Into the copy first, so that nothing has happened if a window is impossible.
+    // Restore into the copy first, so that the state is unchanged if the window of a block is invalid.
     const State state(memory + copy_);
     std::memset(memory + copy_, 0, size_t(state_size_));
     bool possible = true;
@@ -118,10 +118,10 @@ class Model {
   }
 
  private:
-  static constexpr int64_t kAhead = 6;  // events whose rows are fetched in advance
+  static constexpr int64_t kAhead = 6;  // prefetch distance in events
   static constexpr int64_t kMostTableBytes = 64ll << 20;
 
-  // Feeds one vector to block b and on upwards, as far as windows are full.
+  // Feeds one vector to block b and to the blocks above it, until a window is not full.
   void run(char* memory, State state, const Work& work, int64_t b, const float* u, const float* drive, bool timed,
            float gap) const {
     for (; b < depth_; ++b) {
@@ -146,7 +146,7 @@ class Model {
     absorb(state, u, timed ? gap : 1.0f);
   }
 
-  // Whether the window is full now.
+  // Adds an event to the window. Returns whether the window is full.
   bool add_to_window(State state, int64_t b, const float* u, float gap) const {
     const Block& block = blocks_[b];
     Window& window = *state.at<Window>(places_[b].window);
@@ -160,7 +160,7 @@ class Model {
     return ++window.events == block.stride();
   }
 
-  // The block's output for the window, in signal b + 1, and its gap; the next window starts.
+  // Computes the block's output for the window in signal b + 1, starts the next window, and returns the window's gap.
   float close_window(char* memory, State state, const Work& work, int64_t b) const {
     const Block& block = blocks_[b];
     Window& window = *state.at<Window>(places_[b].window);
@@ -238,7 +238,7 @@ class Model {
     each_number(State(sample.data()), [&](auto*, int64_t n) { state_numbers_ += n; });
   }
 
-  // What each token brings to the first block, once and for all: the encoded vector, then the drive.
+  // Precomputes a table with one row per token: the encoded vector, then the drive of the first block.
   void tabulate() {
     const Block& block = blocks_[0];
     row_size_ = block.padded_width() + block.drive_size();
@@ -267,10 +267,10 @@ class Model {
     const auto at = [&](int n) { return reinterpret_cast<float*>(memory + works_[n]); };
     return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
   }
-  // What block b reads; a block writes where the next one reads.
+  // Returns the input of block b, which is also the output of block b - 1.
   float* signal(char* memory, int64_t b) const { return reinterpret_cast<float*>(memory + signals_[b % 2]); }
 
-  // Calls f(pointer, count) for every number of a state, without padding.
+  // Calls f(pointer, count) for all numbers of a state, without padding.
   template <class F>
   void each_number(State state, F f) const {
     for (int64_t b = 0; b < depth_; ++b) {

@@ -1,7 +1,7 @@
-// A model as the streaming engine reads it: sizes, kinds, and pointers to weights in the caller's memory.
+// The description of a model for the streaming engine: sizes, kinds, and pointers to weights in the caller's memory.
 //
-// All arrays are dense and row-major. H is a block's width, P its state, S its real rows (2·P if the state is complex:
-// the real parts, then the imaginary parts), R the rank of the factored form.
+// All arrays are dense and row-major. H is a block's width, P its state size, S its number of real rows (2·P if the
+// state is complex: the real parts, then the imaginary parts), and R the rank of the factored form.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ enum class Reading : int32_t { kMean = 0, kTimeMean = 1, kLast = 2 };
 
 struct EncoderPlan {
   Encoding kind;
-  int64_t tokens;                              // of an encoder that reads tokens
-  int64_t inputs;                              // numbers of one event, of one that reads vectors
-  int64_t rows;                                // of the sensor: token = 2 (x · rows + y) + polarity
-  int64_t hidden;                              // of the dense encoder
-  int64_t height, breadth, colours, channels;  // of the image encoder
-  const float *token, *x, *y, *polarity;       // (tokens, H), (columns, H), (rows, H), (2, H); null if left out
+  int64_t tokens;                              // vocabulary size of a token encoder
+  int64_t inputs;                              // numbers per event of a vector encoder
+  int64_t rows;                                // rows of the sensor: token = 2 (x · rows + y) + polarity
+  int64_t hidden;                              // hidden width of the dense encoder
+  int64_t height, breadth, colours, channels;  // sizes of the image encoder
+  const float *token, *x, *y, *polarity;       // (tokens, H), (columns, H), (rows, H), (2, H); null if absent
   const float *mean, *scale;                   // linear: (inputs), (inputs); dense and image: null, (1)
-  const float *W1, *c1, *W2, *c2, *W, *c;      // hidden layers and the last map, (H, …) and (H)
+  const float *W1, *c1, *W2, *c2, *W, *c;      // hidden layers; output map (H, …) and (H)
 };
 
 struct BlockPlan {
@@ -40,16 +40,16 @@ struct BlockPlan {
   Gain gain;
   Form form;
   Direct direct;
-  const float *scale, *shift, *mean, *variance;  // of the norm, (H) each
-  float a, b_rate;                               // of the rate 1 / (a w² + b)
+  const float *scale, *shift, *mean, *variance;  // parameters of the norm, (H) each
+  float a, b_rate;                               // coefficients of the rate 1 / (a w² + b)
   const float *w, *W_w, *omega, *decay;          // (P), (P, H), (P), (P)
   const float *B, *b, *W_B, *V1, *V2, *V3;       // (S, H), (S), (S, H, H), (R, H), (R, H), (S, R)
   const float *C, *W_C, *U1, *U2, *U3;           // (H, S), (H, S, H), (R, S), (R, H), (H, R)
-  const float *D, *W_D;                          // (H), (H, H); with a full D (H, H), (H, H, H)
+  const float *D, *W_D;                          // (H), (H, H); if D is full, (H, H), (H, H, H)
   const float *gate_W, *gate_c;                  // (H, H), (H)
   const float *project_W, *project_c;            // (out, H), (out)
 
-  // Always inlined: no instruction set may borrow another's code.
+  // Always inlined: the linker must not merge the code of different instruction sets.
   __attribute__((always_inline)) int64_t rows() const { return complex_state ? 2 * state : state; }
 };
 
@@ -64,24 +64,25 @@ struct ModelPlan {
   const BlockPlan* blocks;
   int64_t depth;
   HeadPlan head;
-  bool gaps_ignored, has_gap;  // has_gap: `gap` stands where no gap is given
+  bool gaps_ignored, has_gap;  // has_gap: `gap` is the default gap
   float gap, time_unit;
 };
 
-// What one instruction set offers. A model is opaque; `open` throws std::bad_alloc, nothing else throws.
+// The functions of one instruction set. A model is opaque. `open` may throw std::bad_alloc; the other functions do not
+// throw.
 struct Engine {
   void* (*open)(const ModelPlan& plan);
   void (*close)(void* model);
   size_t (*size)(const void* model);
   int64_t (*table_rows)(const void* model);
   void (*start)(const void* model, void* memory);
-  // Of events that were checked. gaps is null in regular time.
+  // The events must have been checked. `gaps` is null in regular time.
   void (*push_tokens)(const void* model, void* memory, const int32_t* tokens, const float* gaps, int64_t count);
   void (*push_vectors)(const void* model, void* memory, const float* inputs, const float* gaps, int64_t count);
   void (*read)(const void* model, void* memory, bool timed, float* answer);
   int64_t (*state_size)(const void* model);
   void (*save)(const void* model, const void* memory, double* state);
-  bool (*restore)(const void* model, void* memory, const double* state);  // false, and nothing done, if it is no state
+  bool (*restore)(const void* model, void* memory, const double* state);  // false and no change if invalid
 };
 
 }  // namespace s7::stream

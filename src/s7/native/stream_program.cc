@@ -5,8 +5,8 @@ namespace s7::stream {
 namespace {
 
 constexpr int64_t kFormat = 1;
-constexpr int64_t kLargest = 1 << 16;       // of a width, a state, a rank
-constexpr int64_t kMostTokens = 1ll << 31;  // tokens are 32 bits
+constexpr int64_t kLargest = 1 << 16;       // maximum width, state size and rank
+constexpr int64_t kMostTokens = 1ll << 31;  // tokens are 32-bit integers
 
 class Reader {
  public:
@@ -17,7 +17,7 @@ class Reader {
   bool finished() const { return good_ && settings_left_ == 0 && weights_left_ == 0; }
   void fail() { good_ = false; }
 
-  // The next setting; the least that is allowed after a failure, so that reading can go on to its end.
+  // Returns the next setting. After a failure it returns `least`, so that the caller can finish reading.
   int64_t setting(int64_t least, int64_t most) {
     if (settings_left_ < 1 || *settings_ < least || *settings_ > most) good_ = false;
     if (!good_) return least;
@@ -30,7 +30,7 @@ class Reader {
     return Kind(setting(0, int64_t(last)));
   }
 
-  // The next array of this size; null after a failure.
+  // Returns the next array of this size, or null after a failure.
   const float* array(int64_t rows, int64_t columns = 1, int64_t depth = 1) {
     const int64_t size = rows * columns * depth;  // each at most 2¹⁶, or two of them and 2³¹: no overflow
     if (!good_ || weights_left_ < size) {

@@ -1,4 +1,4 @@
-// Reads the flat description of a model: whole numbers that say what it is, and weights in one array.
+// Reads the flat description of a model: integers for its structure, and its weights in one array.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct Program {
   ModelPlan model{};
 };
 
-// False if anything is out of range, missing or left over. The plan points into `weights`.
+// Returns false if anything is out of range, missing or left over. The plan points into `weights`.
 bool read_program(const int64_t* settings, int64_t setting_count, const float* weights, int64_t weight_count,
                   Program& program);
 
