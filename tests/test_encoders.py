@@ -232,3 +232,15 @@ def test_an_invalid_scale_is_rejected(kind, scale):
 def test_a_too_small_image_is_rejected(shape):
     with pytest.raises(ValueError, match=r"must be \(height, width, channels\), at least 8×8"):
         s7.ImageEncoder(shape)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: s7.TokenEncoder(0), "TokenEncoder: tokens=0 must be at least 1"),
+        (lambda: s7.LinearEncoder(0), "LinearEncoder: inputs=0 must be at least 1"),
+    ],
+)
+def test_encoders_of_nothing_are_rejected(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

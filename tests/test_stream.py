@@ -243,7 +243,6 @@ def test_gaps_that_are_assumed_or_ignored(settings):
         assert_close(stream.answer(), expected(model, events, gaps))
 
 
-@pytest.mark.skipif(not hasattr(s7.ModelConfig, "time_unit"), reason="models have no unit of time")
 def test_the_unit_of_time():
     model = make_model(stages=POOLED, time_unit=250.0)
     events, dt = random_events(TOKENS, 300), 250 * random_gaps(300)
@@ -433,3 +432,10 @@ def test_streams_in_many_threads_share_a_model():
     streams = [Stream(model) for _ in range(8)]
     for number, answer in enumerate(together):
         np.testing.assert_array_equal(answer, run(number))
+
+
+def test_a_timedelta_as_gap_is_rejected():
+    stream = Stream(make_model(stages=POOLED))
+    with pytest.raises(TypeError, match=r"dt is .*expected a number; convert times with s7\.gaps"):
+        stream.push(1, np.timedelta64(1, "s"))
+    assert stream.events == 0

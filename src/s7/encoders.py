@@ -124,6 +124,10 @@ class TokenEncoder(_TokenReader):
 
     tokens: int
 
+    def __post_init__(self):
+        if self.tokens < 1:
+            raise ValueError(f"TokenEncoder: tokens={self.tokens} must be at least 1")
+
     @property
     def size(self) -> int:
         return self.tokens
@@ -205,6 +209,8 @@ class LinearEncoder(Encoder):
     scale: float | tuple[float, ...] = 1.0
 
     def __post_init__(self):
+        if self.inputs < 1:
+            raise ValueError(f"LinearEncoder: inputs={self.inputs} must be at least 1")
         check_units(self, self.inputs)
 
     @classmethod

@@ -17,7 +17,7 @@ from s7.data.batching import Buckets, Plan
 from s7.data.samples import Samples
 from s7.model import S7Model
 from s7.training.objectives import MeanSquared, Objective
-from s7.training.splits import as_samples, check_inputs, outputs_of, with_objective
+from s7.training.splits import as_samples, check_inputs, outputs_of, require_gaps, with_objective
 from s7.training.steps import outputs
 
 # Events per batch, padding included: enough to keep the cores busy, little enough to fit into the caches.
@@ -120,11 +120,7 @@ def _as_inputs(model: Any, inputs: Any, dt: Any) -> Samples:
 
 def _check(model: Any, samples: Samples) -> None:
     check_inputs(model, samples)
-    if not isinstance(model, S7Model) or samples.dt is not None:
-        return
-    config = model.config
-    if config.time_unit is not None and config.dt is None and config.gaps == "read":
-        raise ValueError(f"{samples.name}: the model has a unit of time, so it reads gaps; pass dt")
+    require_gaps(model, samples)
 
 
 def _labels(model: Any) -> Shaped[np.ndarray, " K"] | None:

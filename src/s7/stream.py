@@ -273,6 +273,8 @@ def _single_gap(dt: Any) -> float:
     """One gap, of a type that ctypes does not take as it is."""
     if np.shape(dt) != ():
         raise ValueError(f"dt has shape {np.shape(dt)}, expected one gap for one event")
+    if np.asarray(dt).dtype.kind not in "iuf":
+        raise TypeError(f"dt is {dt!r}, expected a number; convert times with s7.gaps(times, unit=...)")
     return float(dt)
 
 

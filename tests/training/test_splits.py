@@ -219,3 +219,10 @@ def test_invalid_training_data_are_rejected(one, train, valid, message):
 def test_training_rejects_before_the_first_step():
     with pytest.raises(ValueError, match="train: token of sequence 2, event 3 is outside of 0 to 4"):
         s7.train(model(**TOKENS), tokens(77), tokens(0), epochs=1)
+
+
+def test_a_model_with_a_unit_of_time_needs_gaps():
+    x = np.zeros((4, 5, 1), np.float32)
+    model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=2, state=2, depth=1, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="train: the model has a unit of time, so it reads gaps; pass dt"):
+        prepare(model.with_time_unit(2.0), (x, np.array([0, 1, 0, 1])), (x, np.array([0, 1, 0, 1])))

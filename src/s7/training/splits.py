@@ -260,4 +260,14 @@ def _check_head(model: S7Model, samples: Samples) -> None:
 def _with_time_unit(model: Any, train: Samples) -> Any:
     if isinstance(model, S7Model) and model.config.time_unit is None and train.dt is not None:
         return model.with_time_unit(mean_gap(train.dt, train.offsets))
+    require_gaps(model, train)
     return model
+
+
+def require_gaps(model: Any, samples: Samples) -> None:
+    """Raise ValueError if the model has a unit of time, so that it reads gaps, but the samples have none."""
+    if not isinstance(model, S7Model) or samples.dt is not None:
+        return
+    config = model.config
+    if config.time_unit is not None and config.dt is None and config.gaps == "read":
+        raise ValueError(f"{samples.name}: the model has a unit of time, so it reads gaps; pass dt")
