@@ -62,7 +62,7 @@ void check_close(const std::vector<T>& got, const std::vector<U>& wanted, double
   double largest = 1, difference = got.size() == wanted.size() ? 0 : INFINITY;
   for (size_t n = 0; n < wanted.size() && n < got.size(); ++n) {
     const double off = std::fabs(double(got[n]) - double(wanted[n]));
-    if (!(off <= difference)) difference = off;  // also true for NaN
+    if (std::isnan(off) || off > difference) difference = off;  // a NaN stays
     largest = std::max(largest, std::fabs(double(wanted[n])));
   }
   char off_by[32];
