@@ -340,7 +340,7 @@ def test_objects_that_cannot_be_restored_are_not_written(make, message, tmp_path
         (lambda c: c["transition"].update(a="x"), "config.transition.a='x' is not a number"),
         (lambda c: c.update(norm=["layer"]), r"config.norm=\['layer'\] is not one of"),
         (lambda c: c.update(head=None), "config.head=None is not a table"),
-        (lambda c: c["encoder"].update(inputs=-1), "the model cannot be built: "),
+        (lambda c: c["encoder"].update(inputs=-1), "LinearEncoder: inputs=-1 must be at least 1"),
     ],
 )
 def test_a_crafted_configuration_is_rejected(change, message, tmp_path):

@@ -103,9 +103,3 @@ def test_minutes_and_steps_exclude_each_other():
 def test_a_run_on_arrays_is_not_a_job():
     with pytest.raises(ValueError, match=r"trained on arrays with s7.train"):
         Job.of({name: {} for name in SECTIONS})
-
-
-def test_settings_of_the_s7_layer_are_rejected_for_other_layers():
-    job = Job("walker2d", model="gru", settings={"model": {"transition": {"kind": "Stable", "b": 0.6}}})
-    with pytest.raises(ValueError, match=r"model\.transition has no effect on gru, which has no S7 layer; omit it"):
-        job.check()

@@ -105,10 +105,6 @@ class Job:
             ValueError: If a setting is not valid.
         """
         self._sections()
-        if "layer" in self.tables["model"]:
-            for name in ("transition", "form", "blocks"):
-                if name in self.settings.get("model", {}):
-                    raise ValueError(f"model.{name} has no effect on {self.model}, which has no S7 layer; omit it")
         if self.minutes is not None and self.training().steps is not None:
             raise ValueError(f"minutes={self.minutes:g} and train.steps={self.training().steps}: omit one of them")
 
