@@ -4,6 +4,7 @@ import argparse
 import os
 import pkgutil
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -59,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("s7: interrupted", file=sys.stderr)
         return 130
-    return _run(modules[options.command], options)
+    status = _run(modules[options.command], options)
+    if arguments is None:
+        # The work is done. Without this, a Ctrl-C while the interpreter shuts down would kill the process, and a
+        # finished run would look like one that was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return status
 
 
 def command_modules() -> dict[str, ModuleType]:
