@@ -7,6 +7,7 @@ on several backends asks `current_backend` when it is traced.
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, ClassVar
@@ -50,18 +51,24 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
             The states, (L, P).
         """
 
-    # Whether `gate` is written, and whether `layer` computes the block around a layer too.
+    # Whether `gate` is written.
     has_gate: ClassVar[bool] = False
-    has_blocks: ClassVar[bool] = False
 
     def fuses(self, transition: Any, form: Any) -> bool:
-        """Whether `layer` computes S7 layers with this transition and form."""
+        """Whether `block` computes S7 layers with this transition and form."""
         return False
 
-    def layer(self, transition, form, rates, maps, u, dt, mask, reset, state, *, reverse: bool) -> tuple[Array, Array]:
-        """The outputs (L, H) and the final state (P,) of a whole layer; called only where `fuses` says so.
+    def block(
+        self, transition: Any, form: Any, u: Array, directions: Sequence[Any], *, reverse: bool, around: Any
+    ) -> tuple[Array, list[Array]]:
+        """The outputs (L, H) of a block and the final state (P,) of each layer; called only where `fuses` says so.
 
-        A backend with `has_blocks` also takes `around`, a `fused.Around`: the parts of the block around the layer.
+        Args:
+            transition, form: The kind of the layers.
+            u: The inputs, (L, H).
+            directions: One `fused.Direction`, or two that read the events in opposite orders; their outputs are added.
+            reverse: Whether the first layer runs from the last event to the first.
+            around: The parts of the block around the layers, a `fused.Around`.
         """
         raise NotImplementedError
 

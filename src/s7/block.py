@@ -8,7 +8,6 @@ once per window of events; see pooling.py.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +23,7 @@ from s7.forms import Form, Full
 from s7.gating import end_block
 from s7.initialization import constant, draw, split
 from s7.layer import S7Layer
-from s7.norm import Moments, Norm, NormName, make_norm
+from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
 from s7.sequence_layer import LayerKind, SequenceLayer
 from s7.signal import Rows, Signal, Timing
@@ -235,15 +234,15 @@ class Block(eqx.Module):
         This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike.
         """
         before = self.config.norm_place == "before"
-        moments = None
+        normalise, moments = Normalizer(), None
+        if before:
+            normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
         dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
         gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
         if self._is_fused(read):
-            z, x = self._fused(read, x, gate, dropout)
+            around = fused.Around(normalise, gate, dropout, self.config.skip)
+            z, x = self._fused(read, x, around)
         else:
-            normalise: Callable[[Array], Array] = lambda u: u  # noqa: E731
-            if before:
-                normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
             z, x = self._layers(read, normalise, x)
             z = end_block(z, gate, dropout, above.values if self.config.skip else None)
         if not before:
@@ -256,21 +255,20 @@ class Block(eqx.Module):
     def _is_fused(self, read: LayerInputs) -> bool:
         """Whether the backend computes everything up to the skip in one call."""
         # A subclass may compute something that the kernel does not.
-        if type(self.layer) is not S7Layer or self.backward is not None or read.events is not read.ends:
+        if type(self.layer) is not S7Layer or read.events is not read.ends:
             return False
-        if self.config.norm_place != "before" or self.norm.kernel is None:
-            return False
-        backend = fused.backend_for(read.ends.shape[0])
-        return backend.has_blocks and backend.fuses(self.layer.transition, self.layer.form)
+        return fused.is_fused(self.layer.transition, self.layer.form, read.ends.shape[0])
 
-    def _fused(self, read: LayerInputs, x: Any, gate, dropout: Dropout | None) -> tuple[Array, Any]:
+    def _fused(self, read: LayerInputs, x: Any, around: fused.Around) -> tuple[Array, Any]:
         assert isinstance(self.layer, S7Layer)
-        assert self.norm.kernel is not None
-        scale, shift = (getattr(self.norm, name, None) for name in ("scale", "shift"))
-        around = fused.Around(self.norm.kernel, scale, shift, gate, dropout, self.config.skip)
-        return self.layer.run(read.ends, read.timing, x, around=around)
+        directions = [self.layer.direction(read.timing, x, reverse=False)]
+        if self.backward is not None:
+            assert isinstance(self.backward, S7Layer)
+            directions.append(self.backward.direction(read.timing, None, reverse=True))
+        z, finals = fused.run(self.layer.transition, self.layer.form, read.ends, directions, around=around)
+        return z, finals[0]
 
-    def _layers(self, read: LayerInputs, normalise: Callable[[Array], Array], x: Any) -> tuple[Array, Any]:
+    def _layers(self, read: LayerInputs, normalise: Normalizer, x: Any) -> tuple[Array, Any]:
         """The sum of both directions' outputs, and the final state of the first."""
         events: Any
         if isinstance(read.events, Rows):

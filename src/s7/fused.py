@@ -1,6 +1,7 @@
-"""What a backend may compute in one call: a layer, a layer with the block around it, the states of windows."""
+"""What a backend may compute in one call: a layer, a block of one layer or two, the states of windows."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
@@ -8,26 +9,44 @@ from s7.backend_selection import Backend, current_backend, find_backend
 from s7.dropout import Dropout
 from s7.forms import Form
 from s7.initialization import Parameters
+from s7.norm import Normalizer
 from s7.transitions import Transition
 
 
-class Around(NamedTuple):
-    """The parts of a block around its layer.
+class Direction(NamedTuple):
+    """A layer of a block: its parameters and what it reads besides the input.
 
     Attributes:
-        norm: "layer", "rms" or "none": the norm of the input.
-        scale, shift: The norm's parameters, None where it has none.
+        rates, maps: The parameters of the transition and of the form.
+        dt, mask, reset: As in `Timing`, in the order in which the layer reads the events.
+        state: The state before the first event.
+    """
+
+    rates: Parameters
+    maps: Parameters
+    dt: Float[Array, " L"] | None
+    mask: Bool[Array, " L"] | None
+    reset: Bool[Array, " L"] | None
+    state: Inexact[Array, " P"]
+
+
+class Around(NamedTuple):
+    """The parts of a block around its layers.
+
+    Attributes:
+        norm: The norm of the input.
         gate: W and c, or None.
         dropout: None outside of training.
         skip: Whether the input is added to the output.
     """
 
-    norm: str
-    scale: Float[Array, " H"] | None
-    shift: Float[Array, " H"] | None
-    gate: Parameters | None
-    dropout: Dropout | None
-    skip: bool
+    norm: Normalizer = Normalizer()
+    gate: Parameters | None = None
+    dropout: Dropout | None = None
+    skip: bool = False
+
+
+ALONE = Around()
 
 
 def backend_for(length: int) -> Backend:
@@ -43,21 +62,15 @@ def is_fused(transition: Transition, form: Form, length: int) -> bool:
 def run(
     transition: Transition,
     form: Form,
-    rates: Parameters,
-    maps: Parameters,
     u: Float[Array, "L H"],
-    dt: Float[Array, " L"] | None,
-    mask: Bool[Array, " L"] | None,
-    reset: Bool[Array, " L"] | None,
-    state: Inexact[Array, " P"],
+    directions: Sequence[Direction],
     *,
-    reverse: bool,
-    around: Around | None = None,
-) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
-    """The outputs and the final state of a layer, or with `around` of the block."""
-    call: Any = backend_for(u.shape[0]).layer
-    more = {} if around is None else {"around": around}
-    return call(transition, form, rates, maps, u, dt, mask, reset, state, reverse=reverse, **more)
+    reverse: bool = False,
+    around: Around = ALONE,
+) -> tuple[Float[Array, "L H"], list[Inexact[Array, " P"]]]:
+    """The outputs of a block and the final state of each of its layers; see `Backend.block`."""
+    backend = backend_for(u.shape[0])
+    return backend.block(transition, form, u, directions, reverse=reverse, around=around)
 
 
 def window_states(

@@ -141,21 +141,20 @@ class S7Layer(SequenceLayer):
         return super().apply(events, timing, state, ends=ends, stride=stride, reverse=reverse)
 
     def run(
-        self,
-        u: Float[Array, "L H"],
-        timing: Timing,
-        state: Inexact[Array, " P"] | None,
-        *,
-        reverse: bool = False,
-        around: fused.Around | None = None,
+        self, u: Float[Array, "L H"], timing: Timing, state: Inexact[Array, " P"] | None, *, reverse: bool = False
     ) -> tuple[Float[Array, "L H"], Inexact[Array, " P"]]:
-        """The layer, or with `around` the block, in one call of the backend."""
+        """The layer in one call of the backend."""
+        direction = self.direction(timing, state, reverse=reverse)
+        y, (final,) = fused.run(self.transition, self.form, u, [direction], reverse=reverse)
+        return y, final
+
+    def direction(self, timing: Timing, state: Inexact[Array, " P"] | None, *, reverse: bool) -> fused.Direction:
+        """The layer as a part of a block that a backend computes in one call."""
         dt, mask, reset = timing
         if reverse:
             dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
-        kind = self.transition, self.form, self.rates, self.maps
-        return fused.run(*kind, u, dt, mask, reset, initial, reverse=reverse, around=around)
+        return fused.Direction(self.rates, self.maps, dt, mask, reset, initial)
 
     def token_states(self, rows: Rows, timing: Timing, state, *, stride: int, reverse: bool):
         """As `states`, from events that are rows of a table."""

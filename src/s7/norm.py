@@ -5,8 +5,9 @@ thus has the same interface as norms that need one event.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,11 +28,37 @@ class Moments(NamedTuple):
     variance: Float[Array, " H"]
 
 
+class Normalizer(NamedTuple):
+    """A norm that is ready to be applied to each event. Backends may compute the formulas:
+
+    none      u
+    layer     (u - mean) / std · scale + shift        over the channels
+    rms       u / sqrt(mean u²) · scale               over the channels
+    affine    (u - mean) · scale + shift              with the mean of each channel
+    """
+
+    kind: Literal["none", "layer", "rms", "affine"] = "none"
+    weights: Mapping[str, Float[Array, " H"]] = MappingProxyType({})
+
+    def __call__(self, u: Float[Array, "*L H"], /) -> Float[Array, "*L H"]:
+        """Normalize events."""
+        if self.kind == "layer":
+            return _layer_norm(u, self.weights["scale"], self.weights["shift"])
+        if self.kind == "rms":
+            return u * lax.rsqrt((u**2).mean(-1, keepdims=True) + EPSILON) * self.weights["scale"]
+        if self.kind == "affine":
+            return (u - self.weights["mean"]) * self.weights["scale"] + self.weights["shift"]
+        return u
+
+
+@jax.checkpoint  # cheap to recompute, and large on long sequences
+def _layer_norm(u, scale, shift):
+    centred = u - u.mean(-1, keepdims=True)
+    return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * scale + shift
+
+
 class Norm(eqx.Module):
     """The base class of norms."""
-
-    # The name of the norm for kernels that normalise an event by itself; None if it needs other statistics.
-    kernel: ClassVar[str | None] = None
 
     @property
     def moments(self) -> Moments | None:
@@ -41,7 +68,7 @@ class Norm(eqx.Module):
     @abstractmethod
     def prepare(
         self, u: Float[Array, "L H"], mask: Bool[Array, " L"] | None, batch_axis: str | tuple[str, ...] | None
-    ) -> tuple[Callable[[Array], Array], Moments | None]:
+    ) -> tuple[Normalizer, Moments | None]:
         """Prepare the norm for a sequence.
 
         Args:
@@ -57,7 +84,6 @@ class Norm(eqx.Module):
 class LayerNorm(Norm):
     """(u - mean) / std over the channels, scaled and shifted."""
 
-    kernel: ClassVar[str | None] = "layer"
     scale: Float[Array, " H"]
     shift: Float[Array, " H"]
 
@@ -65,25 +91,19 @@ class LayerNorm(Norm):
         self.scale, self.shift = constant(1, width, dtype), constant(0, width, dtype)
 
     def prepare(self, u, mask, batch_axis):
-        @jax.checkpoint  # cheap to recompute, and large on long sequences
-        def normalize(u):
-            centred = u - u.mean(-1, keepdims=True)
-            return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * self.scale + self.shift
-
-        return normalize, None
+        return Normalizer("layer", {"scale": self.scale, "shift": self.shift}), None
 
 
 class RMSNorm(Norm):
     """u / sqrt(mean u²) over the channels, scaled."""
 
-    kernel: ClassVar[str | None] = "rms"
     scale: Float[Array, " H"]
 
     def __init__(self, width: int, dtype: DTypeLike):
         self.scale = constant(1, width, dtype)
 
     def prepare(self, u, mask, batch_axis):
-        return lambda u: u * lax.rsqrt((u**2).mean(-1, keepdims=True) + EPSILON) * self.scale, None
+        return Normalizer("rms", {"scale": self.scale}), None
 
 
 class BatchNorm(Norm):
@@ -122,18 +142,16 @@ class BatchNorm(Norm):
         )
         return self._normalizer(batch), updated
 
-    def _normalizer(self, moments: Moments) -> Callable[[Array], Array]:
+    def _normalizer(self, moments: Moments) -> Normalizer:
         factor = lax.rsqrt(moments.variance + EPSILON) * self.scale
-        return lambda u: (u - moments.mean) * factor + self.shift
+        return Normalizer("affine", {"scale": factor, "shift": self.shift, "mean": moments.mean})
 
 
 class NoNorm(Norm):
     """No normalization."""
 
-    kernel: ClassVar[str | None] = "none"
-
     def prepare(self, u, mask, batch_axis):
-        return lambda u: u, None
+        return Normalizer(), None
 
 
 def make_norm(name: NormName, width: int, dtype: DTypeLike) -> Norm:

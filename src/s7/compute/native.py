@@ -1,4 +1,6 @@
-"""The backend "native": C++ kernels for the CPU, which also compute whole layers in one call."""
+"""The backend "native": C++ kernels for the CPU, which also compute whole blocks in one call."""
+
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -7,13 +9,15 @@ from jaxtyping import Array
 from s7 import native
 from s7.backend_selection import Backend
 from s7.forms import Factored, Full
-from s7.fused import Around
-from s7.native import kernels
-from s7.transitions import Stable
+from s7.fused import Around, Direction
+from s7.native import blocks, kernels
+from s7.transitions import Plain, Ring, Stable, Step, Transition
 
-_GAINS = {None: 0, "rate": 1, "variance": 2}
+# The numbers of the enumerations in kernels.h.
+_TRANSITIONS: dict[type, int] = {Stable: 0, Plain: 1, Ring: 2, Step: 3}  # 4 is Step with held inputs
+_GAINS: dict[str | None, int] = {None: 0, "rate": 1, "variance": 2}
 _DIRECT = {"static": 0, "diagonal": 1, "full": 2}
-_NORMS = {"none": 0, "layer": 1, "rms": 2}
+_NORMS = {"none": 0, "layer": 1, "rms": 2, "affine": 3}
 
 
 class Native(Backend, name="native"):
@@ -21,7 +25,6 @@ class Native(Backend, name="native"):
 
     has_gradient = True
     has_gate = True
-    has_blocks = True
 
     def unavailable_reason(self):
         """Why the kernels cannot be used here."""
@@ -36,44 +39,36 @@ class Native(Backend, name="native"):
         return kernels.scan(a, v, initial, reverse)
 
     def fuses(self, transition, form):
-        """`Stable` with a `Full` or a `Factored` form in which both B and C are selective."""
+        """All transitions, with a `Full` or a `Factored` form in which both B and C are selective."""
         has_form = type(form) in (Full, Factored) and form.selective == "BC"
         # Subclasses may compute something that the kernel does not.
-        return type(transition) is Stable and has_form
+        return type(transition) in _TRANSITIONS and has_form
 
-    def layer(self, transition, form, rates, maps, u, dt, mask, reset, state, *, reverse, around=None):
-        """In one call, with the block around it if asked for."""
-        dtype, (rows, width) = maps["B"].dtype, maps["B"].shape
-        states = rates["w"].shape[0]
-        none = jnp.zeros(0, dtype)
-        absent = {
-            "W_w": jnp.zeros((states, width), dtype),
-            "omega": none,
-            "b": jnp.zeros(rows, dtype),
-            "W_D": none,
-            **dict.fromkeys(kernels.BLOCK_WEIGHTS, none),
-        }
-        around = around or Around("none", None, None, None, None, False)
-        given = absent | rates | maps | _weights(around)
-        rank = form.rank if isinstance(form, Factored) else 0
-        names = kernels.LAYER_WEIGHTS + (kernels.FACTORED if rank else kernels.FULL) + kernels.BLOCK_WEIGHTS
-        options = kernels.LayerOptions(
-            oscillate=transition.oscillate,
+    def block(self, transition, form, u, directions, *, reverse, around):
+        """In one call."""
+        dropout = around.dropout
+        layers = [_layer(transition, direction) for direction in directions]
+        weights = layers[0].weights
+        options = blocks.BlockOptions(
+            **_transition_options(transition),
+            state=weights["w"].shape[0],
             reverse=reverse,
-            gain=_GAINS[transition.gain],
             direct=_DIRECT[form.D],
-            rank=rank,
-            a=transition.a,
-            b=transition.b,
-            norm=_NORMS[around.norm],
+            rank=form.rank if isinstance(form, Factored) else 0,
+            selective_input="V1" in weights or "W_B" in weights,
+            selective_output="U1" in weights or "W_C" in weights,
+            bias=form.bias,
+            directions=len(layers),
+            timed=layers[0].dt is not None,
+            marked=layers[0].marks is not None,
+            norm=_NORMS[around.norm.kind],
             gated=around.gate is not None,
             skip=around.skip,
-            threshold=0 if around.dropout is None else around.dropout.threshold,
+            threshold=0 if dropout is None else dropout.threshold,
         )
-        key = None if around.dropout is None else around.dropout.key
-        weights = [given[name] for name in names]
-        y, final = kernels.layer(u, dt, _marks(mask, reset, dtype), _as_rows(transition, state), weights, options, key)
-        return y, _as_state(transition, final)
+        key = None if dropout is None else dropout.key
+        y, finals = blocks.block(u, layers, _block_weights(around), options, key)
+        return y, [_as_state(transition, final) for final in finals]
 
     def fuses_windows(self, transition):
         """`Stable`."""
@@ -100,20 +95,33 @@ class Native(Backend, name="native"):
         return kernels.gate(z, skip, gate["W"], gate["c"], key, threshold)
 
 
-def _weights(around: Around) -> dict[str, Array]:
-    gate = around.gate or {}
-    found = {"scale": around.scale, "shift": around.shift, "gate_W": gate.get("W"), "gate_c": gate.get("c")}
-    return {name: weight for name, weight in found.items() if weight is not None}
+def _transition_options(transition: Transition) -> dict[str, Any]:
+    kind = _TRANSITIONS[type(transition)] + (isinstance(transition, Step) and transition.held)
+    gain = "variance" if isinstance(transition, Ring) else getattr(transition, "gain", None)
+    a, b = (transition.a, transition.b) if isinstance(transition, Stable) else (0.0, 0.0)
+    common = {"oscillate": transition.complex_state, "selective": transition.selective}
+    return common | {"transition": kind, "gain": _GAINS[gain], "a": a, "b": b}
 
 
-def _as_rows(transition: Stable, state: Array) -> Array:
+def _layer(transition: Transition, direction: Direction) -> blocks.Direction:
+    rates, maps, dt, mask, reset, state = direction
+    marks = _marks(mask, reset, maps["B"].dtype)
+    return blocks.Direction(dt, marks, _as_rows(transition, state), rates | maps)
+
+
+def _block_weights(around: Around) -> dict[str, Array]:
+    gate = {} if around.gate is None else {f"gate_{name}": weight for name, weight in around.gate.items()}
+    return {**around.norm.weights, **gate}
+
+
+def _as_rows(transition: Transition, state: Array) -> Array:
     """A complex state as real rows: its real parts, then its imaginary parts."""
-    return jnp.concatenate([state.real, state.imag], -1) if transition.oscillate else state
+    return jnp.concatenate([state.real, state.imag], -1) if transition.complex_state else state
 
 
-def _as_state(transition: Stable, rows: Array) -> Array:
+def _as_state(transition: Transition, rows: Array) -> Array:
     states = rows.shape[-1] // 2
-    return lax.complex(rows[..., :states], rows[..., states:]) if transition.oscillate else rows
+    return lax.complex(rows[..., :states], rows[..., states:]) if transition.complex_state else rows
 
 
 def _marks(mask: Array | None, reset: Array | None, dtype) -> Array | None:

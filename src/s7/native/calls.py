@@ -20,23 +20,26 @@ from jaxtyping import Array
 
 from s7.arrays import as_jax
 
+# Which arguments of a call are weights; it may depend on the options.
+Weights = slice | Callable[[Any], slice]
+
 
 def custom_call(
-    target: str, weights: slice, shapes: Callable[..., list[tuple[int, ...]]]
+    target: str, weights: Weights, shapes: Callable[..., list[tuple[int, ...]]]
 ) -> Callable[..., list[Array]]:
     """Make a function call(*arrays, options, **sizes) that calls `target` of the library.
 
     Args:
         target: The name of the call.
         weights: Which arguments are weights.
-        shapes: A function shapes(*arrays, **sizes) that returns the shapes of the results. Their type is that of the
-            first argument.
+        shapes: A function shapes(*arrays, options, **sizes) that returns the shapes of the results. Their type is that
+            of the first argument.
 
     The function passes the fields of `options`, a NamedTuple, to the kernel.
     """
 
     def run(*arrays, options, **sizes):
-        results = [jax.ShapeDtypeStruct(shape, arrays[0].dtype) for shape in shapes(*arrays, **sizes)]
+        results = [jax.ShapeDtypeStruct(shape, arrays[0].dtype) for shape in shapes(*arrays, options=options, **sizes)]
         attributes = {name: _attribute(value) for name, value in options._asdict().items()}
         return jax.ffi.ffi_call(target, results)(*arrays, **attributes)
 
@@ -50,7 +53,7 @@ def custom_call(
 
 def differentiable(
     name: str,
-    weights: slice,
+    weights: Weights,
     value: Callable[..., Sequence[Array]],
     value_and_saved: Callable[..., tuple[Sequence[Array], Any]],
     gradient: Callable[..., tuple[Array, ...]],
@@ -78,7 +81,7 @@ def differentiable(
     return lambda *arrays, options: bind(*as_jax(*arrays), options=options)
 
 
-def _primitive(name: str, weights: slice, run: Callable, jvp: Callable) -> Primitive:
+def _primitive(name: str, weights: Weights, run: Callable, jvp: Callable) -> Primitive:
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(run)
@@ -94,11 +97,13 @@ def _primitive(name: str, weights: slice, run: Callable, jvp: Callable) -> Primi
     return primitive
 
 
-def _batch(primitive: Primitive, weights: slice, arrays: Sequence[Array], axes: Sequence[int | None], **parameters):
+def _batch(primitive: Primitive, weights: Weights, arrays: Sequence[Array], axes: Sequence[int | None], **parameters):
     size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
     in_front = [
         array if axis is None else jnp.moveaxis(array, axis, 0) for array, axis in zip(arrays, axes, strict=True)
     ]
+    if callable(weights):
+        weights = weights(parameters["options"])
     if any(axis is not None for axis in axes[weights]):
         # Each example has its own weights: one call after another, each with all threads.
         batched = [array for array, axis in zip(in_front, axes, strict=True) if axis is not None]

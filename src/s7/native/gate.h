@@ -187,11 +187,17 @@ class Gate {
   Form<T> form_;
 };
 
+// to += from, for `count` rows of a tile.
+template <class T>
+inline void add_rows(const T* from, int64_t count, T* to) {
+  for (int64_t n = 0; n < count * kTile; n += kLanes<T>) store(to + n, load(to + n) + load(from + n));
+}
+
 // rows += u for the events of a tile.
 template <class T>
 inline void add_tile(const T* u, int64_t count, int64_t width, T* work, T* rows) {
   load_tile(u, count, width, work);
-  for (int64_t n = 0; n < width * kTile; n += kLanes<T>) store(rows + n, load(rows + n) + load(work + n));
+  add_rows(work, width, rows);
 }
 
 template <class T>

@@ -15,6 +15,8 @@ struct Pool {
   void (*for_each)(void* handle, int64_t count, void (*task)(void* context, int64_t n), void* context);
 };
 
+// kStep and kHeldStep have a spectrum of their own and a step size; the others have a rate. See discretization.h.
+enum class Transition : int32_t { kStable = 0, kPlain = 1, kRing = 2, kStep = 3, kHeldStep = 4 };
 enum class Gain : int32_t { kNone = 0, kRate = 1, kVariance = 2 };
 enum class Direct : int32_t { kStatic = 0, kDiagonal = 1, kFull = 2 };
 enum class NormKind : int32_t { kNone = 0, kLayer = 1, kRms = 2, kAffine = 3 };
@@ -31,52 +33,85 @@ struct LayerShape {
   Direct direct;
   double a, b;       // coefficients of the rate 1 / (a w² + b)
   int64_t rank = 0;  // rank of the factored form; 0 selects the full form
-  // Settings of the surrounding block.
-  NormKind norm = NormKind::kNone;
-  bool skip = false;
-  uint32_t threshold = 0;  // dropout probability times 65536
+  Transition transition = Transition::kStable;
 
   // Always inlined: this header is compiled for several instruction sets, and the linker must not merge their code.
   __attribute__((always_inline)) int64_t rows() const { return oscillate ? 2 * state : state; }
   __attribute__((always_inline)) int64_t events() const { return batch * length; }
 };
 
-// The inputs and parameters of a layer. `dt` is null in regular time. `marks` is null if no event has a flag. `omega`
-// is read only if the layer oscillates. W_D is null if D is static.
+// Parameters of a layer, and the data that it reads besides u. `dt` is null in regular time. `marks` is null if no
+// event has a flag. W_w is null if w does not depend on the input. `omega` is read only if the layer oscillates, and
+// `decay` only by the transitions with a step size. W_D is null if D is static.
 template <class T>
 struct LayerInputs {
-  const T *u, *dt, *marks;   // (batch, length, width), (batch, length), (batch, length)
-  const T* initial;          // (batch, rows)
-  const T *w, *W_w, *omega;  // (state), (state, width), (state)
-  const T *B, *W_B, *b;      // (rows, width), (rows, width, width), (rows)
-  const T *C, *W_C;          // (width, rows), (width, rows, width)
-  const T *D, *W_D;          // diagonal: (width), (width, width); full: (width, width), (width, width, width)
+  const T *dt, *marks;               // (batch, length)
+  const T* initial;                  // (batch, rows)
+  const T *w, *W_w, *omega, *decay;  // (state), (state, width), (state), (state)
+  const T *B, *W_B, *b;              // (rows, width), (rows, width, width), (rows)
+  const T *C, *W_C;                  // (width, rows), (width, rows, width)
+  const T *D, *W_D;                  // diagonal: (width), (width, width); full: (width, width), (width, width, width)
   // These replace W_B and W_C in a layer of rank R: V3 ((V1 u) * (V2 u)) and U3 ((U1 x) * (U2 u)).
   const T *V1, *V2, *V3;  // (R, width), (R, width), (rows, R)
   const T *U1, *U2, *U3;  // (R, rows), (R, width), (width, R)
-  // Parameters of the block. Each is null if the block has no norm, shift, gate or dropout.
-  const T *scale, *shift;    // (width)
-  const T *gate_W, *gate_c;  // (width, width), (width)
-  const T* keys;             // (batch, 4), as in GateInputs
 };
 
-// The gradient needs `raw` (w_k) and `input` (B_k u_k + b) in addition to the states. Both are null if no gradient is
-// computed.
+// The states. The gradient also needs `raw` (w_k) and `input` (B_k u_k + b). Both are null if no gradient is computed,
+// and `raw` is null if w does not depend on the input.
 template <class T>
 struct LayerOutputs {
-  T *y, *x, *raw, *input;
+  T *x, *raw, *input;
 };
 
-// The results of the forward call, and the gradients of y and of the final state.
+// The results of the forward call, and the gradient of the final state.
 template <class T>
 struct LayerSaved {
-  const T *x, *raw, *input, *y_gradient, *final_gradient;
+  const T *x, *raw, *input, *final_gradient;
 };
 
 template <class T>
 struct LayerGradients {
-  T *u, *dt, *initial, *w, *W_w, *omega, *B, *W_B, *b, *C, *W_C, *D, *W_D, *V1, *V2, *V3, *U1, *U2, *U3;
-  T *scale, *shift, *gate_W, *gate_c;
+  T *dt, *initial, *w, *W_w, *omega, *decay, *B, *W_B, *b, *C, *W_C, *D, *W_D, *V1, *V2, *V3, *U1, *U2, *U3;
+};
+
+inline constexpr int kDirections = 2;
+
+// A block: out = u + keep · gate(Σ layer(norm(u))), with one layer or two that read the events in opposite orders.
+struct BlockShape {
+  LayerShape layer;  // the second layer has the opposite `reverse`
+  int64_t directions = 1;
+  NormKind norm = NormKind::kNone;
+  bool skip = false;
+  uint32_t threshold = 0;  // dropout probability times 65536
+};
+
+// Arrays of the block are null if it has no norm, shift, gate or dropout. `mean` is read by the affine norm only.
+template <class T>
+struct BlockInputs {
+  const T* u;  // (batch, length, width)
+  LayerInputs<T> layers[kDirections];
+  const T *scale, *shift, *mean;  // (width)
+  const T *gate_W, *gate_c;       // (width, width), (width)
+  const T* keys;                  // (batch, 4), as in GateInputs
+};
+
+template <class T>
+struct BlockOutputs {
+  T* y;  // (batch, length, width)
+  LayerOutputs<T> layers[kDirections];
+};
+
+template <class T>
+struct BlockSaved {
+  const T* y_gradient;
+  LayerSaved<T> layers[kDirections];
+};
+
+template <class T>
+struct BlockGradients {
+  T* u;
+  LayerGradients<T> layers[kDirections];
+  T *scale, *shift, *mean, *gate_W, *gate_c;
 };
 
 // x_k = a_k x_{k-1} + v_k over (batch, length, state). Complex numbers are stored as pairs (real, imaginary).
@@ -106,8 +141,7 @@ struct GateGradients {
   T *z, *W, *c;
 };
 
-// Computes the states at the ends of windows of `stride` events. The rank and the block settings in `layer` are
-// ignored.
+// Computes the states at the ends of windows of `stride` events. The rank in `layer` is ignored.
 struct WindowShape {
   LayerShape layer;
   int64_t stride, table;  // table: number of rows of the token table
@@ -129,8 +163,8 @@ struct WindowGradients {
 
 template <class T>
 struct Kernels {
-  void (*layer)(const LayerShape&, const LayerInputs<T>&, const LayerOutputs<T>&, Pool);
-  void (*layer_gradient)(const LayerShape&, const LayerInputs<T>&, const LayerSaved<T>&, const LayerGradients<T>&,
+  void (*block)(const BlockShape&, const BlockInputs<T>&, const BlockOutputs<T>&, Pool);
+  void (*block_gradient)(const BlockShape&, const BlockInputs<T>&, const BlockSaved<T>&, const BlockGradients<T>&,
                          Pool);
   void (*scan)(const ScanShape&, const T* a, const T* v, const T* initial, T* x, Pool);
   // Computes the gradients of a, v and the initial state from the gradient of x.

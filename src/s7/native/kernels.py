@@ -18,28 +18,12 @@ class ScanOptions(NamedTuple):
     reverse: bool
 
 
-class LayerOptions(NamedTuple):
-    """Options of the fused layer and block. The numbers are those of the enumerations in kernels.h."""
-
-    oscillate: bool
-    reverse: bool
-    gain: int  # 0 none, 1 rate, 2 variance
-    direct: int  # D: 0 static, 1 diagonal, 2 full
-    rank: int  # of the factored form; 0 is the full one
-    a: float
-    b: float
-    norm: int = 0  # of the block: 0 none, 1 layer, 2 RMS, 3 affine
-    gated: bool = False
-    skip: bool = False
-    threshold: int = 0  # of dropout, in units of 1/65536
-
-
 # The recurrence ------------------------------------------------------------------------------------------------------
 
 _NO_WEIGHTS = slice(0, 0)
-_scan = custom_call("s7_scan", _NO_WEIGHTS, lambda a, v, initial: [a.shape])
+_scan = custom_call("s7_scan", _NO_WEIGHTS, lambda a, v, initial, options: [a.shape])
 _scan_gradient = custom_call(
-    "s7_scan_gradient", _NO_WEIGHTS, lambda a, x, initial, g: [a.shape, a.shape, initial.shape]
+    "s7_scan_gradient", _NO_WEIGHTS, lambda a, x, initial, g, options: [a.shape, a.shape, initial.shape]
 )
 
 
@@ -72,10 +56,10 @@ def _make_form(name: str, data: int):
     """Make the custom call of a form with `data` data arrays and one weight array, and the differentiable form."""
     weights = slice(data, data + 1)
 
-    def gradient_shapes(*arrays, groups):
+    def gradient_shapes(*arrays, options, groups):
         return [*(array.shape for array in arrays[:data]), (groups, *arrays[data].shape)]
 
-    call = custom_call(f"s7_{name}", weights, lambda *arrays: [(arrays[0].shape[0], arrays[data].shape[0])])
+    call = custom_call(f"s7_{name}", weights, lambda *arrays, options: [(arrays[0].shape[0], arrays[data].shape[0])])
     gradient_call = custom_call(f"s7_{name}_gradient", weights, gradient_shapes)
 
     def value(options, *arrays):
@@ -105,85 +89,11 @@ def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "
     return _bilinear_form(x, u, W, options=NoOptions())[0]
 
 
-# The layer -----------------------------------------------------------------------------------------------------------
-
-# The order of the weights: these, then W_B and W_C or the six factors. Absent weights have no elements.
-LAYER_WEIGHTS = ("w", "W_w", "omega", "B", "b", "C", "D", "W_D")
-FULL, FACTORED = ("W_B", "W_C"), ("V1", "V2", "V3", "U1", "U2", "U3")
-BLOCK_WEIGHTS = ("scale", "shift", "gate_W", "gate_c")
-
-
-def _make_layer(name: str, count: int):
-    """Make the layer with `count` weights."""
-    weights = slice(5, 5 + count)
-
-    def shapes(u, dt, marks, initial, keys, *rest, save):
-        n, length, _ = u.shape
-        states, kept = rest[0].shape[0], length if save else 0
-        return [u.shape, (n, length, initial.shape[1]), (n, kept, states), (n, kept, initial.shape[1])]
-
-    def gradient_shapes(u, dt, marks, initial, keys, *rest, groups):
-        return [u.shape, dt.shape, initial.shape, *((groups, *weight.shape) for weight in rest[:count])]
-
-    call = custom_call("s7_block", weights, shapes)
-    gradient_call = custom_call("s7_block_gradient", weights, gradient_shapes)
-
-    def final(options, x):
-        return x[:, 0 if options.reverse else -1]
-
-    def value(options, *arrays):
-        y, x, _, _ = call(*arrays, options=options, save=False)
-        return [y, final(options, x)]
-
-    def value_and_saved(options, *arrays):
-        y, x, raw, drive = call(*arrays, options=options, save=True)
-        return [y, final(options, x)], (*arrays, x, raw, drive)
-
-    def gradient(options, saved, gradients):
-        du, ddt, dinitial, *dweights = gradient_call(*saved, *gradients, options=options, groups=1)
-        marks, keys = saved[2], saved[4]
-        of_weights = (gradient[0] for gradient in dweights)
-        return du, ddt, jnp.zeros_like(marks), dinitial, jnp.zeros_like(keys), *of_weights
-
-    return differentiable(name, weights, value, value_and_saved, gradient)
-
-
-_full_layer = _make_layer("s7_full_layer", len(LAYER_WEIGHTS + FULL + BLOCK_WEIGHTS))
-_factored_layer = _make_layer("s7_factored_layer", len(LAYER_WEIGHTS + FACTORED + BLOCK_WEIGHTS))
-
-
-def layer(
-    u: Float[Array, "L H"],
-    dt: Float[Array, " L"] | None,
-    marks: Float[Array, " L"] | None,
-    initial: Float[Array, " S"],
-    weights: list[Array],
-    options: LayerOptions,
-    key: Float[Array, "4"] | None = None,
-) -> tuple[Float[Array, "L H"], Float[Array, " S"]]:
-    """The fused layer, with the block around it where the options say so.
-
-    Args:
-        marks: 1 where there is no event, plus 2 where a new sequence starts.
-        weights: those of the layer, then `BLOCK_WEIGHTS`; absent ones have no elements.
-        key: the random bits of dropout, from `dropout.halves`.
-
-    Returns:
-        The outputs, and the state after the last event as real numbers.
-    """
-    absent = jnp.zeros((1, 0), u.dtype)
-    dt, marks = (absent if q is None else q[None] for q in (dt, marks))
-    keys = jnp.zeros((1, 4), u.dtype) if key is None else key[None]
-    run = _factored_layer if options.rank else _full_layer
-    y, final = run(u[None], dt, marks, initial[None], keys, *weights, options=options)
-    return y[0], final[0]
-
-
 # Windows of events ---------------------------------------------------------------------------------------------------
 
 
 class WindowOptions(NamedTuple):
-    """As `LayerOptions`, with the number of events in a window."""
+    """As `blocks.BlockOptions`, with the number of events in a window."""
 
     oscillate: bool
     reverse: bool
@@ -196,10 +106,10 @@ class WindowOptions(NamedTuple):
 def _make_window_scan(name: str, weights: slice):
     """The scan of events that share rows of a table (these are then weights), or have a row each (data)."""
 
-    def shapes(token, dt, marks, initial, raw, drive, omega, windows):
+    def shapes(token, dt, marks, initial, raw, drive, omega, options, windows):
         return [(initial.shape[0], windows, initial.shape[1])]
 
-    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, groups):
+    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, options, groups):
         shared = raw.ndim == 2
         of_rows = [(groups, *q.shape) if shared else q.shape for q in (raw, drive)]
         return [dt.shape, initial.shape, *of_rows, (groups, *omega.shape)]
@@ -256,11 +166,11 @@ class GateOptions(NamedTuple):
 
 
 _GATE_WEIGHTS = slice(3, 5)
-_gate = custom_call("s7_gate", _GATE_WEIGHTS, lambda z, u, keys, W, c: [z.shape])
+_gate = custom_call("s7_gate", _GATE_WEIGHTS, lambda z, u, keys, W, c, options: [z.shape])
 _gate_gradient = custom_call(
     "s7_gate_gradient",
     _GATE_WEIGHTS,
-    lambda z, u, keys, W, c, g, groups: [z.shape, (groups, *W.shape), (groups, *c.shape)],
+    lambda z, u, keys, W, c, g, options, groups: [z.shape, (groups, *W.shape), (groups, *c.shape)],
 )
 
 

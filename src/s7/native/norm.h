@@ -2,7 +2,7 @@
 //
 //     layer    (u - mean) / std · scale + shift        over the channels of an event
 //     rms      u / sqrt(mean u²) · scale
-//     affine   u · scale + shift                       batch norm, with its statistics folded into scale and shift
+//     affine   (u - mean) · scale + shift              batch norm, with its statistics as weights
 #pragma once
 
 #include "kernels.h"
@@ -15,8 +15,8 @@ class Norm {
  public:
   using V = Vector<T>;
 
-  Norm(const LayerShape& shape, const T* scale, const T* shift)
-      : kind_(shape.norm), width_(shape.width), scale_(scale), shift_(shift) {}
+  Norm(NormKind kind, int64_t width, const T* scale, const T* shift, const T* mean)
+      : kind_(kind), width_(width), scale_(scale), shift_(shift), mean_(mean) {}
 
   bool active() const { return kind_ != NormKind::kNone; }
   int64_t sums_size() const { return 2 * width_; }
@@ -28,7 +28,7 @@ class Norm {
       const Statistics at = statistics(rows + k);
       for (int64_t h = 0; h < width_; ++h) {
         T* place = rows + h * kTile + k;
-        store(place, (load(place) - at.mean) * at.factor * scale_[h] + shift(h));
+        store(place, unit(load(place), h, at) * scale_[h] + shift(h));
       }
     }
   }
@@ -43,7 +43,7 @@ class Norm {
       V mean = {}, along = {};
       for (int64_t h = 0; h < width_; ++h) {
         const V arriving = select<T>(inside, load(gradient + h * kTile + k), V{});
-        const V unit = (load(u + h * kTile + k) - at.mean) * at.factor, weighted = arriving * scale_[h];
+        const V unit = this->unit(load(u + h * kTile + k), h, at), weighted = arriving * scale_[h];
         mean += weighted;
         along += weighted * unit;
         sums[h] += total(arriving * unit);
@@ -53,16 +53,28 @@ class Norm {
       along = kind_ == NormKind::kAffine ? V{} : along / T(width_);
       for (int64_t h = 0; h < width_; ++h) {
         T* place = gradient + h * kTile + k;
-        const V unit = (load(u + h * kTile + k) - at.mean) * at.factor;
+        const V unit = this->unit(load(u + h * kTile + k), h, at);
         store(place, (load(place) * scale_[h] - mean - unit * along) * at.factor);
       }
     }
+  }
+
+  void unpack(const T* sums, T* scale, T* shift, T* mean) const {
+    if (scale != nullptr) std::memcpy(scale, sums, size_t(width_) * sizeof(T));
+    if (shift != nullptr) std::memcpy(shift, sums + width_, size_t(width_) * sizeof(T));
+    if (mean == nullptr) return;
+    for (int64_t h = 0; h < width_; ++h) mean[h] = -scale_[h] * sums[width_ + h];
   }
 
  private:
   struct Statistics {
     V mean, factor;
   };
+
+  // u without its mean, in units of its deviation.
+  V unit(V u, int64_t h, const Statistics& at) const {
+    return mean_ == nullptr ? (u - at.mean) * at.factor : u - mean_[h];
+  }
 
   Statistics statistics(const T* u) const {
     const V one = all(T(1));
@@ -95,7 +107,7 @@ class Norm {
 
   NormKind kind_;
   int64_t width_;
-  const T *scale_, *shift_;
+  const T *scale_, *shift_, *mean_;
 };
 
 }  // namespace s7::S7_ISA
