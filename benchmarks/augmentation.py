@@ -12,7 +12,7 @@ import numpy as np
 
 from s7.data.samples import Samples
 from s7.events.augmentation import EventAugmentation, EventAugmenter
-from s7.events.recordings import Events, Sensor, recordings_of
+from s7.events.recordings import Recording, Sensor, recordings_of
 
 CLASSES = 10
 REPEATS = 15
@@ -35,7 +35,7 @@ def simulated(sensor: Sensor, count: int, events: int, duration: int) -> Samples
     recordings = []
     for _ in range(count):
         x, y, p = (rng.integers(limit, size=events) for limit in (sensor.width, sensor.height, sensor.polarities))
-        recordings.append(Events(x, y, p, np.sort(rng.integers(1000 * duration, size=events)) / 1000))
+        recordings.append(Recording(x, y, p, np.sort(rng.integers(1000 * duration, size=events)) / 1000))
     return recordings_of(recordings, rng.integers(CLASSES, size=count)).samples(sensor, "simulated")
 
 

@@ -20,7 +20,6 @@ from jax import lax
 import s7
 from s7.baselines.architecture import Architecture, bare
 from s7.baselines.cell import Cell
-from s7.events.recordings import Events
 from s7.initialization import draw
 from s7.tasks import Problem, Task
 
@@ -147,9 +146,9 @@ class Plain(s7.EventFormat, name="plain"):
 
     extensions = (".plain",)
 
-    def read(self, path):
-        x, y, p, t = np.loadtxt(path, ndmin=2).T
-        return Events(*(q.astype(int) for q in (x, y, p)), t)
+    def blocks(self, path):
+        x, y, p, t = np.loadtxt(path, ndmin=2, dtype=int).T
+        yield s7.Events(x, y, t, p)
 '''
 
 TRAIN = """
@@ -169,14 +168,13 @@ np.save("y.npy", trained.model(x[0]))
 
 LOAD = """
 import numpy as np, s7
-from s7.events.formats import find_format
 from pathlib import Path
 model = s7.load("model.safetensors")
 assert type(model.config.head).__module__ == "outside"
 assert np.asarray(model(np.load("x.npy"))).tobytes() == np.load("y.npy").tobytes()
 assert "loop" in s7.backends()
-Path("a.plain").write_text("1 2 0 0.5\\n")
-assert find_format(Path("a.plain")).read(Path("a.plain")).x.tolist() == [1]
+Path("a.plain").write_text("1 2 0 5\\n")
+assert s7.read_events("a.plain").x.tolist() == [1]
 """
 
 

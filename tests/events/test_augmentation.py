@@ -24,7 +24,7 @@ from s7.events.augmentation import (
     move_events,
     skew_time,
 )
-from s7.events.recordings import Events, Sensor
+from s7.events.recordings import Recording, Sensor
 from s7.settings import build, from_assignments, table_of
 
 CAMERA = Sensor(16, 16)
@@ -47,19 +47,19 @@ def recording(count, sensor=CAMERA, seed=0):
     """Events anywhere on a sensor; several have the same time."""
     rng = np.random.default_rng(seed)
     x, y, p = (rng.integers(limit, size=count) for limit in (sensor.width, sensor.height, sensor.polarities))
-    return Events(*map(frozen, (x, y, p, np.sort(rng.integers(count, size=count)) / 4)))
+    return Recording(*map(frozen, (x, y, p, np.sort(rng.integers(count, size=count)) / 4)))
 
 
 def tagged(count):
     """Events on a long row of channels, each on its own channel, which identifies it."""
     x, y = np.arange(count), np.zeros(count, int)
-    return Events(*map(frozen, (x, y, x % 2, np.linspace(0, 100, count))))
+    return Recording(*map(frozen, (x, y, x % 2, np.linspace(0, 100, count))))
 
 
 def at(x, y):
     """One event at each of some places."""
     x, y = np.asarray(x), np.asarray(y)
-    return Events(x, y, np.arange(len(x)) % 2, np.arange(len(x)) / 2)
+    return Recording(x, y, np.arange(len(x)) % 2, np.arange(len(x)) / 2)
 
 
 def samples_of(sensor=CAMERA, counts=(40, 1, 300, 25, 120)):
@@ -88,7 +88,7 @@ def assert_same_events(left, right):
 def test_dropped_events_are_gone_and_the_others_as_they_were(rng):
     events = tagged(10_000)
     left = drop_events(events, 0.3, rng)
-    assert_same_events(left, Events(*(q[left.x] for q in events)))
+    assert_same_events(left, Recording(*(q[left.x] for q in events)))
     assert len(left.t) / 10_000 == pytest.approx(0.7, abs=0.02)
     assert drop_events(events, 0.0, rng) is events
     assert drop_events(events, 1.0, rng) is events  # rather than none at all
@@ -99,7 +99,7 @@ def test_a_dropped_chunk_is_one_run_of_up_to_a_tenth(rng):
     sizes, starts = set(), set()
     for _ in range(250):
         left = drop_chunk(events, rng)
-        assert_same_events(left, Events(*(q[left.x] for q in events)))
+        assert_same_events(left, Recording(*(q[left.x] for q in events)))
         gone = np.setdiff1d(events.x, left.x)
         np.testing.assert_array_equal(np.diff(gone), 1)
         sizes.add(len(gone))
@@ -115,7 +115,7 @@ def test_a_shift_moves_all_events_and_loses_those_that_leave():
     moved = move_events(events, Move(x=3, y=-2), CAMERA)
     stay = (events.x + 3 < 16) & (events.y - 2 >= 0)
     assert 0 < stay.sum() < 500
-    assert_same_events(moved, Events(events.x[stay] + 3, events.y[stay] - 2, events.p[stay], events.t[stay]))
+    assert_same_events(moved, Recording(events.x[stay] + 3, events.y[stay] - 2, events.p[stay], events.t[stay]))
     assert move_events(events, Move(), CAMERA) is events
     assert move_events(events, Move(x=16), CAMERA) is events  # rather than none at all
 
@@ -252,9 +252,9 @@ def test_noise_leaves_the_events_and_their_order(rng):
     row = Sensor(300, 1, 2)
     noisy = add_noise(events, 40, row, rng)
     # Those of the recording are at one of three times, noise is not.
-    assert_same_events(Events(*(q[np.isin(noisy.t, [0, 1, 2])] for q in noisy)), events)
+    assert_same_events(Recording(*(q[np.isin(noisy.t, [0, 1, 2])] for q in noisy)), events)
     at_once = add_noise(events._replace(t=np.zeros(300)), 40, row, rng)
-    assert_same_events(Events(*(q[:300] for q in at_once))[:3], events[:3])
+    assert_same_events(Recording(*(q[:300] for q in at_once))[:3], events[:3])
 
 
 def test_cutmix_inserts_events_with_their_gaps(rng):

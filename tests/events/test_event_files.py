@@ -11,28 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s7.events import nmnist_bin, spike_hdf5
-from s7.events.aedat3 import decode_aedat3, read_aedat3
-from s7.events.nmnist_bin import decode_bin, find_bins
-from s7.events.recordings import Events, Recordings, Sensor, recordings_in, recordings_of, samples_of
+from s7.events.nmnist_bin import find_bins
+from s7.events.recordings import Recording, Recordings, Sensor, recordings_in, recordings_of, samples_of
 from s7.events.spike_hdf5 import open_spikes
-from s7.events.structured import from_structured
-from tests.events.writers import (
-    AEDAT_HEADER,
-    aedat_bytes,
-    bin_bytes,
-    needs_h5py,
-    packet,
-    polarity_words,
-    some_events,
-    write_spikes,
-)
+from tests.events.writers import bin_bytes, needs_h5py, some_events, write_spikes
 from tests.real_data import real_file
 
 SENSOR = Sensor(34, 34)
 
 
-def assert_events(found, x, y, p, t):
-    """The events are these; `t` in microseconds."""
+def assert_recording(found, x, y, p, t):
+    """The recording is this; `t` in microseconds."""
     for name, expected in (("x", x), ("y", y), ("p", p)):
         np.testing.assert_array_equal(getattr(found, name), expected, name)
     np.testing.assert_allclose(found.t, np.asarray(t) / 1000, rtol=1e-15)
@@ -58,7 +47,7 @@ def make_recordings(sizes, sensor=SENSOR, seed=0):
     made = []
     for size in sizes:
         x, y, p = (rng.integers(0, limit, size) for limit in (sensor.width, sensor.height, sensor.polarities))
-        made.append(Events(x, y, p, np.sort(rng.uniform(0, 300, size))))
+        made.append(Recording(x, y, p, np.sort(rng.uniform(0, 300, size))))
     return recordings_of(made, np.arange(len(sizes)))
 
 
@@ -129,7 +118,7 @@ def test_a_time_that_is_not_a_number_is_rejected():
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(any), st.integers(0, 99))
 def test_repaired_recordings_have_the_same_events_in_order(sizes, seed):
     recordings = make_recordings(sizes, seed=seed)
-    shuffled = Events(*(q.copy() for q in recordings.events))
+    shuffled = Recording(*(q.copy() for q in recordings.events))
     for n, size in enumerate(sizes):
         at = slice(recordings.offsets[n], recordings.offsets[n + 1])
         order = np.random.default_rng(seed + n).permutation(size)
@@ -144,7 +133,7 @@ def test_repaired_recordings_have_the_same_events_in_order(sizes, seed):
 
 def test_repair_keeps_the_order_of_simultaneous_events():
     order = np.array([0, 1, 2, 3])
-    events = Events(order, order, order * 0, np.array([2.0, 1.0, 2.0, 1.0]))
+    events = Recording(order, order, order * 0, np.array([2.0, 1.0, 2.0, 1.0]))
     assert recordings_of([events], np.array([0])).repaired().events.x.tolist() == [1, 3, 0, 2]
 
 
@@ -157,7 +146,7 @@ ARRAYS = {
 
 def test_arrays_are_recordings():
     recordings = recordings_in(ARRAYS, "some.npz")
-    assert_events(recordings.events, *(ARRAYS[name] for name in "xypt"))
+    assert_recording(recordings.events, *(ARRAYS[name] for name in "xypt"))
     assert recordings.labels.tolist() == [7, 1]
 
 
@@ -178,52 +167,6 @@ def test_invalid_arrays_of_recordings_are_rejected(changes, message):
 
 
 # N-MNIST.
-
-
-def plain_bin(data):
-    """As the published readers do it, event by event."""
-    found, late = [], 0
-    for n in range(0, len(data), 5):
-        x, y, high, middle, low = data[n : n + 5]
-        if y == 240:
-            late += 2**13
-        else:
-            found.append((x, y, high >> 7, ((high & 127) << 16 | middle << 8 | low) + late))
-    return zip(*found, strict=True) if found else [[]] * 4
-
-
-BYTE = st.integers(0, 255)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.tuples(BYTE, BYTE | st.just(240), BYTE, BYTE, BYTE), max_size=12))
-def test_a_bin_file_is_read_as_published_readers_do(entries):
-    data = bytes(byte for entry in entries for byte in entry)
-    assert_events(decode_bin(data, "some.bin"), *map(list, plain_bin(data)))
-
-
-def test_overflow_entries_of_bin_files_advance_the_clock():
-    x, y, p, t = (
-        np.array(q) for q in ([1, 0, 2, 0, 3, 4], [4, 240, 5, 240, 6, 7], [1, 0, 0, 0, 1, 1], [9, 0, 8, 0, 7, 7])
-    )
-    wanted = [1, 2, 3, 4], [4, 5, 6, 7], [1, 0, 1, 1], [9, 8 + 8192, 7 + 2 * 8192, 7 + 2 * 8192]
-    assert_events(decode_bin(bin_bytes(x, y, p, t), "some.bin"), *wanted)
-
-
-def test_a_truncated_bin_file_is_rejected():
-    with pytest.raises(ValueError, match=r"^some\.bin: 14 bytes are not a multiple of 5.*get it again$"):
-        decode_bin(bytes(14), "some.bin")
-
-
-def test_a_real_recording_is_read():
-    data = real_file("event_files/sample_nmnist.bin").read_bytes()
-    events = decode_bin(data, "sample")
-    SENSOR.check(events, "sample")
-    assert len(events.t) == 4325
-    assert events.x.max() == events.y.max() == 33
-    assert (events.t[0], events.t[-1]) == (0.654, 311.175)
-    assert 0.4 < events.p.mean() < 0.6
-    assert_events(events, *map(list, plain_bin(data)))
 
 
 BINS = {f"{label}/{n:05d}.bin": some_events(20 + n, 34, n) for n, label in enumerate([5, 0, 4, 5, 1], 1)}
@@ -257,7 +200,7 @@ def test_bin_files_are_sorted_by_name(zipped, tmp_path, monkeypatch):
     wanted = list(BINS.values())
     found = [part.recording(n) for part in parts for n in range(len(part))]
     for events, expected in zip(found, (0, 3, 4), strict=True):
-        assert_events(events, *wanted[expected])
+        assert_recording(events, *wanted[expected])
 
 
 def test_folder_and_archive_are_the_same(tmp_path):
@@ -298,58 +241,6 @@ def test_damaged_archives_are_rejected(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match=r"none: holds no \.bin files in folders named by class"):
         find_bins(tmp_path / "none")
-
-
-# AEDAT 3.1.
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 50), st.integers(1, 20), st.integers(0, 5))
-def test_an_aedat_file_is_read_with_any_packets(count, at_a_time, overflow):
-    x, y, p, t = some_events(count, 2**15, end=1000)
-    t = t + (overflow << 31)
-    assert_events(decode_aedat3(aedat_bytes(x, y, p, t, at_a_time), "some.aedat"), x, y, p, t)
-
-
-def test_other_packets_and_invalid_events_are_skipped():
-    x, y, p, t = some_events(6, 128)
-    words = polarity_words(x, y, p, valid=np.array([1, 0, 1, 1, 0, 1]))
-    other = packet(words[:2], t[:2], kind=0)
-    data = AEDAT_HEADER + other + packet(words, t, valid=4) + other
-    keep = [0, 2, 3, 5]
-    assert_events(decode_aedat3(data, "some.aedat"), x[keep], y[keep], p[keep], t[keep])
-    # The header marks all events as valid.
-    assert len(decode_aedat3(AEDAT_HEADER + packet(words, t), "some.aedat").t) == 6
-
-
-def test_a_truncated_aedat_file_is_rejected(tmp_path):
-    whole = aedat_bytes(*some_events(5, 128), at_a_time=3)
-    first, second = len(AEDAT_HEADER), len(AEDAT_HEADER) + 28 + 3 * 8
-    path = tmp_path / "some.aedat"
-    for size in {*range(0, len(whole), 5), 11, 12, first, first + 1, first + 27, first + 28, second - 1, second}:
-        path.write_bytes(whole[:size])
-        if size in (first, second):  # between packets nothing is missed
-            assert len(read_aedat3(path).t) == (0 if size == first else 3)
-            continue
-        if size < first:
-            message = "not an AEDAT 3.1 file" if size < 12 else "the header has no line #!END-HEADER"
-        else:
-            start, number = (first, 0) if size < second else (second, 1)
-            where = "in the header" if size < start + 28 else "inside"
-            message = f"cut off at byte {size}, {where} of packet {number}; get it again"
-        with pytest.raises(ValueError, match=f"^{path}: {message}"):
-            read_aedat3(path)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"kind": -32767}, {"size": 12}, {"size": 0, "kind": 3}], ids=["compressed", "size", "no size"]
-)
-def test_a_packet_that_cannot_be_read_is_rejected(bad):
-    good = packet(np.array([1]), np.array([1]))
-    data = AEDAT_HEADER + good + packet(np.array([1]), np.array([1]), **bad)
-    at = len(AEDAT_HEADER) + len(good)
-    with pytest.raises(ValueError, match=rf"^a\.aedat: packet 1 at byte {at} is damaged, or compressed"):
-        decode_aedat3(data, "a.aedat")
 
 
 # HDF5.
@@ -473,46 +364,10 @@ def test_without_h5py_the_error_names_the_extra(monkeypatch, tmp_path):
 
 def test_spikes_of_the_official_converter_fit_the_sensor():
     times, units = np.load(real_file("event_files/spoken_digit_700ch_spikes.npz"))["arr_0"]
-    events = Events(units.astype(np.uint16), *np.zeros((2, len(units)), np.uint8), times * 1000)
+    events = Recording(units.astype(np.uint16), *np.zeros((2, len(units)), np.uint8), times * 1000)
     samples = recordings_of([events], np.array([0])).samples(Sensor(700, 1, 1), "digit")
     np.testing.assert_array_equal(samples.inputs, units)
     assert samples.dt.sum() == pytest.approx(790.625, rel=1e-4)
-
-
-# Structured arrays.
-
-
-@settings(max_examples=30)
-@given(st.permutations(["x", "y", "t", "p"]), st.sampled_from([np.int8, np.int64, bool]))
-def test_structured_arrays_are_read_with_fields_in_any_order(order, polarity):
-    x, y, p, t = some_events(10, 34)
-    kinds = {"x": np.int16, "y": np.uint8, "t": np.int64, "p": polarity}
-    array = np.zeros(10, [(name, kinds[name]) for name in order])
-    signs = p if polarity is bool else 2 * p - 1
-    for name, values in (("x", x), ("y", y), ("t", t), ("p", signs)):
-        array[name] = values
-    assert_events(from_structured(array), x, y, p, t)
-
-
-def test_a_row_of_channels_has_neither_y_nor_polarity():
-    array = np.array([(3, 2500, 1), (699, 3000, 1)], [("x", "<i8"), ("t", "<i8"), ("p", "<i8")])
-    found = from_structured(array)
-    assert_events(found, [3, 699], [0, 0], [0, 0], [2500, 3000])
-    Sensor(700, 1, 1).check(found, "some")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ([("x", int), ("y", int), ("t", int)], "no field p; it has x, y, t$"),
-        ([("x", int), ("p", int)], "no field t; it has x, p$"),
-        (float, "no field x, t; it holds float64$"),
-        ([("x", float), ("t", int)], "the field x .* holds float64, expected"),
-    ],
-)
-def test_invalid_structured_arrays_are_rejected(fields, message):
-    with pytest.raises(ValueError, match=message):
-        from_structured(np.zeros(3, fields))
 
 
 @needs_h5py

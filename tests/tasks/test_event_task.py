@@ -308,7 +308,7 @@ def test_an_event_outside_of_the_camera_is_rejected(folder, tmp_path):
 def test_a_truncated_trial_is_rejected(folder, tmp_path):
     path = write_trials(tmp_path) / "user01_led.aedat"
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ValueError, match=rf"^{path}: cut off at byte \d+, inside of packet 3; get it again$"):
+    with pytest.raises(ValueError, match=rf"^{path}: byte \d+: cut off inside of packet 3; get it again$"):
         DvsGesture().load(folder, "strict", silent)
 
 

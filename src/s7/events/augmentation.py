@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Float32, Int, Integer
 
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
-from s7.events.recordings import Events, Sensor
+from s7.events.recordings import Recording, Sensor
 
 # The largest fraction of the events of a recording that are dropped as a chunk.
 CHUNK = 0.1
@@ -94,7 +94,7 @@ class EventAugmenter(Augmentation):
         tokens = np.concatenate([one.tokens for one in varied])
         return Samples(tokens, targets, offsets, np.concatenate([one.dt for one in varied]), name=samples.name)
 
-    def vary(self, events: Events, rng: np.random.Generator) -> Events:
+    def vary(self, events: Recording, rng: np.random.Generator) -> Recording:
         """Apply all augmentations of a single recording.
 
         Those that shorten a recording come first, which saves time. Events are moved before they are jittered, so that
@@ -131,7 +131,7 @@ class EventAugmenter(Augmentation):
 
     def _read(
         self, samples: Samples, sample: int, crop: int, rng: np.random.Generator
-    ) -> tuple[Events, Float[np.ndarray, " E"]]:
+    ) -> tuple[Recording, Float[np.ndarray, " E"]]:
         """The events of a recording, or a contiguous part of `crop` of them, and the gaps."""
         start, end = samples.offsets[sample : sample + 2].tolist()
         run = _run(start, end, crop, rng) if 0 < crop < end - start else slice(start, end)
@@ -144,7 +144,7 @@ class EventAugmenter(Augmentation):
             )
         tokens = tokens.astype(np.intp)
         x, y, p = (values.take(tokens) for values in self._places)
-        return Events(x, y, p, np.cumsum(gaps, dtype=np.float64)), gaps
+        return Recording(x, y, p, np.cumsum(gaps, dtype=np.float64)), gaps
 
     @cached_property
     def _places(self) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
@@ -193,12 +193,12 @@ def draw_move(settings: EventAugmentation, sensor: Sensor, rng: np.random.Genera
     return Move(degrees, _factor(settings.scale, rng) if scales else 1.0, x, y)
 
 
-def drop_events(events: Events, share: float, rng: np.random.Generator) -> Events:
+def drop_events(events: Recording, share: float, rng: np.random.Generator) -> Recording:
     """Drop each event with probability `share`."""
     return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
 
 
-def drop_chunk(events: Events, rng: np.random.Generator) -> Events:
+def drop_chunk(events: Recording, rng: np.random.Generator) -> Recording:
     """Drop a contiguous part of the events, leaving a pause. Its length is uniform up to a tenth of all events.
 
     The length is measured in events, not in time: events come in bursts, so a tenth of the time may contain most
@@ -208,10 +208,10 @@ def drop_chunk(events: Events, rng: np.random.Generator) -> Events:
     if not most:
         return events
     chunk = _run(0, len(events.t), int(rng.integers(1, most, endpoint=True)), rng)
-    return Events(*(np.concatenate([q[: chunk.start], q[chunk.stop :]]) for q in events))
+    return Recording(*(np.concatenate([q[: chunk.start], q[chunk.stop :]]) for q in events))
 
 
-def move_events(events: Events, move: Move, sensor: Sensor) -> Events:
+def move_events(events: Recording, move: Move, sensor: Sensor) -> Recording:
     """Transform all events. Rotation, scaling and shift are combined, so that pixels are rounded only once."""
     if move == Move():
         return events
@@ -224,7 +224,7 @@ def move_events(events: Events, move: Move, sensor: Sensor) -> Events:
     return _placed(events, new_x, new_y, sensor)
 
 
-def jitter_events(events: Events, std: float, sensor: Sensor, rng: np.random.Generator) -> Events:
+def jitter_events(events: Recording, std: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
     """Shift each event by normally distributed numbers of pixels, in x and, if the sensor has several rows, in y."""
     if not std:
         return events
@@ -233,17 +233,17 @@ def jitter_events(events: Events, std: float, sensor: Sensor, rng: np.random.Gen
     return _placed(events, x, _jittered(y, std, rng) if sensor.height > 1 else y, sensor)
 
 
-def skew_time(events: Events, factor: float) -> Events:
+def skew_time(events: Recording, factor: float) -> Recording:
     """Multiply all times by a factor. The recording becomes slower if it is above 1."""
     return events if factor == 1 else events._replace(t=events.t * factor)
 
 
-def jitter_time(events: Events, std: float, rng: np.random.Generator) -> Events:
+def jitter_time(events: Recording, std: float, rng: np.random.Generator) -> Recording:
     """Shift the time of each event by a normally distributed number of milliseconds."""
     return _in_order(events._replace(t=_jittered(events.t, std, rng))) if std else events
 
 
-def add_noise(events: Events, count: int, sensor: Sensor, rng: np.random.Generator) -> Events:
+def add_noise(events: Recording, count: int, sensor: Sensor, rng: np.random.Generator) -> Recording:
     """Add `count` events at random positions of the sensor and random times of the recording."""
     if not count:
         return events
@@ -251,10 +251,10 @@ def add_noise(events: Events, count: int, sensor: Sensor, rng: np.random.Generat
     t.sort()  # two sorted parts are merged quickly
     noise = sensor.events_of(rng.integers(sensor.tokens, size=count), t)
     pairs = zip(events, noise, strict=True)
-    return _in_order(Events(*(np.concatenate([q, added], dtype=q.dtype, casting="unsafe") for q, added in pairs)))
+    return _in_order(Recording(*(np.concatenate([q, added], dtype=q.dtype, casting="unsafe") for q, added in pairs)))
 
 
-def mix(events: Events, partner: Events, rng: np.random.Generator) -> tuple[Events, int]:
+def mix(events: Recording, partner: Recording, rng: np.random.Generator) -> tuple[Recording, int]:
     """Replace a contiguous part of the events by as many events of the partner (CutMix).
 
     The inserted events keep their gaps, so the duration of the recording changes.
@@ -272,7 +272,7 @@ def mix(events: Events, partner: Events, rng: np.random.Generator) -> tuple[Even
         np.concatenate([q[: out.start], other[into], q[out.stop :]])
         for q, other in zip(events[:3], partner[:3], strict=True)
     )
-    return Events(x, y, p, t), count
+    return Recording(x, y, p, t), count
 
 
 def _run(start: int, end: int, length: int, rng: np.random.Generator) -> slice:
@@ -293,28 +293,28 @@ def _jittered(values: Float[np.ndarray, " E"], std: float, rng: np.random.Genera
     return values + shift
 
 
-def _in_order(events: Events) -> Events:
+def _in_order(events: Recording) -> Recording:
     """Sort events by time, stably."""
     if not np.count_nonzero(events.t[1:] < events.t[:-1]):
         return events
     order = events.t.argsort(kind="stable")
-    return Events(*(q.take(order) for q in events))
+    return Recording(*(q.take(order) for q in events))
 
 
-def _only(events: Events, keep: Bool[np.ndarray, " E"]) -> Events:
+def _only(events: Recording, keep: Bool[np.ndarray, " E"]) -> Recording:
     """The events to keep; all events if there are none to keep."""
     kept = keep.nonzero()[0]
     if len(kept) in (0, len(keep)):
         return events
-    return Events(*(q.take(kept) for q in events))
+    return Recording(*(q.take(kept) for q in events))
 
 
-def _placed(events: Events, x: Float32[np.ndarray, " E"], y: Float32[np.ndarray, " E"], sensor: Sensor) -> Events:
+def _placed(events: Recording, x: Float32[np.ndarray, " E"], y: Float32[np.ndarray, " E"], sensor: Sensor) -> Recording:
     """The events at new positions, rounded, without those outside of the sensor; unchanged if all are outside."""
     x, y = np.rint(x), np.rint(y)
     inside = (x >= 0) & (x < sensor.width) & (y >= 0) & (y < sensor.height)
     if not np.count_nonzero(inside):
         return events
     # Convert to integers last, because positions far outside of the sensor may not fit.
-    x, y, p, t = _only(Events(x, y, events.p, events.t), inside)
-    return Events(x.astype(events.x.dtype), y.astype(events.y.dtype), p, t)
+    x, y, p, t = _only(Recording(x, y, events.p, events.t), inside)
+    return Recording(x.astype(events.x.dtype), y.astype(events.y.dtype), p, t)

@@ -1,11 +1,4 @@
-"""The .bin files of N-MNIST and N-Caltech101, in one folder per class or in the published archive.
-
-An event has five bytes:
-
-    x (8 bits)   y (8 bits)   polarity (1 bit), time in microseconds (23 bits, big-endian)
-
-An entry with y = 240 is not an event but an overflow of the clock: 2**13 is added to all later times.
-"""
+"""The .bin files of N-MNIST and N-Caltech101, in one folder per class or in the published archive."""
 
 import re
 import zipfile
@@ -18,39 +11,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from s7.events.formats import EventFormat
-from s7.events.recordings import MICROSECONDS, Events, Recordings, recordings_of
+from s7.events.formats.nmnist import NMnistDecoder
+from s7.events.recordings import Recording, Recordings, recordings_of
 
-SIZE = 5
-WRAP_ROW, WRAP = 240, 2**13
 # The number of files that are decoded before their events are converted to tokens: about 4 million events.
 AT_A_TIME = 1000
 # The class is the name of the folder. Hidden files, as macOS adds them to archives, do not match.
 _NAME = re.compile(r"(?:^|/)(\d+)/([^/.][^/]*)\.bin$")
-
-
-class NMnistBin(EventFormat, name="nmnist-bin"):
-    """The .bin files of N-MNIST and N-Caltech101."""
-
-    extensions = (".bin",)
-
-    def read(self, path):
-        return decode_bin(path.read_bytes(), str(path))
-
-
-def decode_bin(data: bytes, where: str) -> Events:
-    """Decode the events of one file. Error messages start with `where`."""
-    if len(data) % SIZE:
-        raise ValueError(f"{where}: {len(data)} bytes are not a multiple of {SIZE}, the size of an event; get it again")
-    raw = np.frombuffer(data, np.uint8).reshape(-1, SIZE)
-    x, y, high, middle, low = raw.T
-    t = ((high & 127).astype(np.int64) << 16) + (middle.astype(np.int64) << 8) + low
-    p = high >> 7
-    wraps = y == WRAP_ROW
-    if wraps.any():
-        t += WRAP * np.cumsum(wraps)
-        x, y, p, t = (q[~wraps] for q in (x, y, p, t))
-    return Events(x, y, p, t / MICROSECONDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +35,7 @@ class Bins:
                 numbers = chosen[start : start + AT_A_TIME]
                 names = [self.names[n] for n in numbers.tolist()]
                 sources = [f"{self.path}/{name}" for name in names]
-                events = [decode_bin(read(name), source) for name, source in zip(names, sources, strict=True)]
+                events = [_decode(read(name), source) for name, source in zip(names, sources, strict=True)]
                 yield recordings_of(events, self.labels[numbers], sources)
 
     @contextmanager
@@ -101,3 +68,10 @@ def find_bins(path: Path) -> Bins:
     if not found:
         raise ValueError(f"{path}: holds no .bin files in folders named by class, such as 5/00001.bin")
     return Bins(path, tuple(name for *_, name in found), np.array([label for _, label, _ in found]))
+
+
+def _decode(data: bytes, where: str) -> Recording:
+    decoder = NMnistDecoder(where)
+    events = decoder.feed(data)
+    decoder.finish()
+    return Recording.of(events)

@@ -1,4 +1,4 @@
-"""Event recordings and sensors.
+"""Recordings for training, and sensors.
 
 Times are in milliseconds. The polarity of an event is 0 or 1. The channels of a cochlea, or of any row of sensors, are
 a sensor of height 1 without polarity.
@@ -13,19 +13,25 @@ from jaxtyping import Bool, Float, Int, Integer, Shaped
 
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
+from s7.events.container import Events
 from s7.tokens import from_token, to_token
 
 # Microseconds per millisecond; cameras and data sets use microseconds.
 MICROSECONDS = 1000
 
 
-class Events(NamedTuple):
+class Recording(NamedTuple):
     """The events of one recording, sorted by time. t is in milliseconds."""
 
     x: Integer[np.ndarray, " E"]
     y: Integer[np.ndarray, " E"]
     p: Integer[np.ndarray, " E"]
     t: Float[np.ndarray, " E"]
+
+    @classmethod
+    def of(cls, events: Events) -> "Recording":
+        """The recording of events as they are read from files, with times in microseconds."""
+        return cls(events.x, events.y, events.p, events.t / MICROSECONDS)
 
 
 @dataclass(frozen=True)
@@ -46,22 +52,22 @@ class Sensor:
         """The exclusive upper limits of x, y and p."""
         return {"x": self.width, "y": self.height, "p": self.polarities}
 
-    def tokens_of(self, events: Events) -> Integer[np.ndarray, " E"]:
+    def tokens_of(self, events: Recording) -> Integer[np.ndarray, " E"]:
         """The token of each event, in the smallest integer type. Events must be on the sensor."""
         polarity = events.p if self.polarities > 1 else np.zeros_like(events.p)
         tokens = to_token(events.x.astype(np.int32), events.y, polarity, self.height, self.polarities)
         return tokens.astype(np.min_scalar_type(self.tokens - 1))
 
-    def events_of(self, tokens: Integer[np.ndarray, " E"], t: Float[np.ndarray, " E"]) -> Events:
+    def events_of(self, tokens: Integer[np.ndarray, " E"], t: Float[np.ndarray, " E"]) -> Recording:
         """The events of these tokens."""
-        return Events(*from_token(tokens.astype(np.int64), self.height, self.polarities), t)
+        return Recording(*from_token(tokens.astype(np.int64), self.height, self.polarities), t)
 
-    def holds(self, events: Events) -> bool:
+    def holds(self, events: Recording) -> bool:
         """Whether all events are on the sensor."""
         columns = [(getattr(events, name), limit) for name, limit in self.limits.items()]
         return all(q.min(initial=0) >= 0 and q.max(initial=0) < limit for q, limit in columns)
 
-    def check(self, events: Events, where: str) -> None:
+    def check(self, events: Recording, where: str) -> None:
         """Raise an error that names the first event that is not on the sensor or is earlier than the previous one."""
         for name, limit in self.limits.items():
             values = getattr(events, name)
@@ -83,7 +89,7 @@ class Recordings:
     `sources` describe the origin of each recording in error messages; by default its index.
     """
 
-    events: Events
+    events: Recording
     offsets: Int[np.ndarray, " M"]
     labels: Integer[np.ndarray, " N"]
     sources: Sequence[str] = ()
@@ -100,9 +106,9 @@ class Recordings:
         """The origin of recording n, for error messages."""
         return self.sources[n] if self.sources else f"recording {n}"
 
-    def recording(self, n: int) -> Events:
+    def recording(self, n: int) -> Recording:
         """The events of recording n."""
-        return Events(*(q[self.offsets[n] : self.offsets[n + 1]] for q in self.events))
+        return Recording(*(q[self.offsets[n] : self.offsets[n + 1]] for q in self.events))
 
     def take(self, chosen: Shaped[np.ndarray, "..."]) -> "Recordings":
         """The recordings with these indices, in this order, or those where a mask is True."""
@@ -111,7 +117,7 @@ class Recordings:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
         sources = [self.source(n) for n in numbers.tolist()]
-        return Recordings(Events(*(q[places] for q in self.events)), offsets, self.labels[numbers], sources)
+        return Recordings(Recording(*(q[places] for q in self.events)), offsets, self.labels[numbers], sources)
 
     def goes_back(self) -> Bool[np.ndarray, " E"]:
         """Whether each event is earlier than the previous one of its recording."""
@@ -127,7 +133,7 @@ class Recordings:
         if not kept.goes_back().any():
             return kept
         order = np.lexsort((kept.events.t, np.repeat(np.arange(len(kept)), kept.sizes)))
-        return Recordings(Events(*(q[order] for q in kept.events)), kept.offsets, kept.labels, kept.sources)
+        return Recordings(Recording(*(q[order] for q in kept.events)), kept.offsets, kept.labels, kept.sources)
 
     def samples(self, sensor: Sensor, name: str, chosen: Shaped[np.ndarray, "..."] | None = None) -> Samples:
         """Convert recordings to tokens and gaps in milliseconds. The first gap of a recording is 0.
@@ -158,7 +164,7 @@ class Recordings:
 
 
 def recordings_of(
-    recordings: list[Events], labels: Integer[np.ndarray, " N"], sources: Sequence[str] = ()
+    recordings: list[Recording], labels: Integer[np.ndarray, " N"], sources: Sequence[str] = ()
 ) -> Recordings:
     """Concatenate separate recordings.
 
@@ -168,7 +174,7 @@ def recordings_of(
         sources: The origin of each recording, for error messages.
     """
     offsets = np.concatenate([[0], np.cumsum([len(events.t) for events in recordings])]).astype(np.int64)
-    return Recordings(Events(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels, sources)
+    return Recordings(Recording(*(np.concatenate(q) for q in zip(*recordings, strict=True))), offsets, labels, sources)
 
 
 def recordings_in(arrays: Arrays, where: str) -> Recordings:
@@ -183,7 +189,7 @@ def recordings_in(arrays: Arrays, where: str) -> Recordings:
     offsets = offsets.astype(np.int64)
     if offsets[0] != 0 or offsets[-1] != len(t) or (np.diff(offsets) < 0).any():
         raise ValueError(f"{where}: offsets must rise from 0 to the number of events, {len(t)}")
-    return Recordings(Events(x, y, p, t / MICROSECONDS), offsets, labels)
+    return Recordings(Recording(x, y, p, t / MICROSECONDS), offsets, labels)
 
 
 def samples_of(parts: Iterable[Recordings], sensor: Sensor, name: str) -> Samples:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Integer
 
-from s7.events.recordings import Events, Recordings
+from s7.events.recordings import Recording, Recordings
 
 TIMES, UNITS, LABELS, SPEAKERS, NAMES = "spikes/times", "spikes/units", "labels", "extra/speaker", "extra/keys"
 MILLISECONDS = 1000  # in a second
@@ -93,7 +93,7 @@ class SpikeFile:
         none = np.zeros(len(x), np.uint8)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         t = seconds.astype(np.float64) * MILLISECONDS
-        return Recordings(Events(x, none, none, t), offsets, labels, sources)
+        return Recordings(Recording(x, none, none, t), offsets, labels, sources)
 
     def _whole_numbers(self, key: str) -> Integer[np.ndarray, " N"]:
         with _readable(self.path):

@@ -20,7 +20,7 @@ from jaxtyping import Float, Float32, Num
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import next_fast_len, rfft
 
-from s7.events.recordings import Events, Sensor
+from s7.events.recordings import Recording, Sensor
 
 # The corner frequency of the mel scale in Hz, which is linear below and logarithmic above.
 BEND = 700.0
@@ -76,7 +76,7 @@ class SpikeEncoder:
         """The centre frequency of each channel, in Hz."""
         return BEND * np.expm1(np.linspace(np.log1p(self.low / BEND), np.log1p(self.high / BEND), self.channels))
 
-    def __call__(self, audio: Num[np.ndarray, " T"], rate: int) -> Events:
+    def __call__(self, audio: Num[np.ndarray, " T"], rate: int) -> Recording:
         """Convert a recording to spikes. A silent recording has none.
 
         Args:
@@ -151,7 +151,7 @@ def _as_floats(audio: Num[np.ndarray, " T"]) -> Float32[np.ndarray, " T"]:
     return audio.astype(np.float32)
 
 
-def _fire(drive: Float32[np.ndarray, "K C"], step: float) -> Events:
+def _fire(drive: Float32[np.ndarray, "K C"], step: float) -> Recording:
     """The spikes where the sum of the drive passes integers, sorted by time, then by channel."""
     hops, channels = drive.shape
     total = np.zeros((hops + 1, channels))
@@ -167,4 +167,4 @@ def _fire(drive: Float32[np.ndarray, "K C"], step: float) -> Events:
     t = (hop + np.clip((whole[hop, channel] + nth - before) / (after - before), 0, 1)) * step
     order = np.argsort(t, kind="stable")
     none = np.zeros(len(t), np.int64)
-    return Events(channel[order], none, none, t[order])
+    return Recording(channel[order], none, none, t[order])

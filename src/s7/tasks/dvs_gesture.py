@@ -14,8 +14,8 @@ import numpy as np
 import s7
 from s7.data.download import Download
 from s7.data.folder import read_arrays
-from s7.events.aedat3 import read_aedat3
-from s7.events.recordings import MICROSECONDS, Events, Recordings, Sensor, recordings_in, recordings_of
+from s7.events.formats.aedat3 import Aedat3
+from s7.events.recordings import MICROSECONDS, Recording, Recordings, Sensor, recordings_in, recordings_of
 from s7.tasks.event_task import EventTask
 
 FOLDER = "dvs_gesture/DvsGesture"
@@ -133,12 +133,12 @@ def split(trials: list[Path], path: Path) -> tuple[list[Path], list[Path]]:
 def read_trial(path: Path) -> Recordings:
     """Read the gestures of a trial."""
     table = table_of(path)
-    gestures, events = read_gestures(table), read_aedat3(path)
+    gestures, events = read_gestures(table), Recording.of(Aedat3().read(path))
     cut = []
     for gesture in gestures:
         start, end = gesture.start / MICROSECONDS, gesture.end / MICROSECONDS
         places = np.flatnonzero((events.t >= start) & (events.t < end))
-        cut.append(Events(*(q[places] for q in events)))
+        cut.append(Recording(*(q[places] for q in events)))
     labels = np.array([gesture.label for gesture in gestures])
     return recordings_of(cut, labels, [f"{path}, line {gesture.line} of {table.name}" for gesture in gestures])
 

@@ -22,7 +22,7 @@ import s7
 from s7.data.download import Download
 from s7.data.folder import Arrays, read_arrays
 from s7.events.augmentation import EventAugmentation
-from s7.events.recordings import Events, Recordings, recordings_of
+from s7.events.recordings import Recording, Recordings, recordings_of
 from s7.events.spikes import SpikeEncoder
 from s7.settings import table_of, unknown
 from s7.tasks.task import Problem, Task, most_frequent
@@ -95,7 +95,7 @@ class SpokenDigits(Task):
         settings = {"spikes": table_of(self.spikes), "sha256": spoken.digest(), "version": VERSION}
         made = folder.simulated(self.name, settings, make)
         none = np.zeros(len(made["t"]), np.uint8)
-        events = Events(made["channel"], none, none, made["t"])
+        events = Recording(made["channel"], none, none, made["t"])
         recordings = Recordings(events, made["offsets"], spoken.label, [f"{path}: {n}" for n in spoken.names])
         sensor = self.spikes.sensor
         samples = {name: recordings.samples(sensor, name, chosen) for name, chosen in splits.items()}

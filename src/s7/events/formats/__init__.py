@@ -1,0 +1,28 @@
+"""Event file formats, one module each. A format is a class that registers itself, here or in a user's module.
+
+    class MyFormat(s7.EventFormat, name="mine"):
+        extensions = (".mine",)
+
+        def sniff(self, start):
+            return start.startswith(b"MINE")
+
+        def blocks(self, path):
+            yield s7.Events(x, y, t, p, sensor=(640, 480))
+
+A format that is a stream of bytes inherits from `ByteFormat` instead and defines a `Decoder`. It can then be read from
+standard input as well.
+"""
+
+from s7.events.formats.base import BLOCK, ByteFormat, Decoder, EventFormat
+from s7.events.formats.detection import decoder_for, find_format, format_named, format_of
+
+__all__ = [
+    "BLOCK",
+    "ByteFormat",
+    "Decoder",
+    "EventFormat",
+    "decoder_for",
+    "find_format",
+    "format_named",
+    "format_of",
+]
