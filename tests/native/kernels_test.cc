@@ -238,8 +238,8 @@ struct Exhausted : Saturated {
 // Arrays that a layer does not use are empty.
 template <class T>
 struct LayerArrays {
-  std::vector<T> u, dt, marks, initial, w, W_w, omega, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
-  std::vector<T> scale, shift, gate_W, gate_c, keys;  // parameters of the block
+  std::vector<T> u, dt, marks, initial, w, W_w, omega, decay, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
+  std::vector<T> scale, shift, mean, gate_W, gate_c, keys;  // parameters of the block
 };
 
 template <class T>
@@ -258,7 +258,8 @@ const Named<T> kDifferentiable[] = {
     {"W_D", &LayerArrays<T>::W_D},       {"V1", &LayerArrays<T>::V1},         {"V2", &LayerArrays<T>::V2},
     {"V3", &LayerArrays<T>::V3},         {"U1", &LayerArrays<T>::U1},         {"U2", &LayerArrays<T>::U2},
     {"U3", &LayerArrays<T>::U3},         {"scale", &LayerArrays<T>::scale},   {"shift", &LayerArrays<T>::shift},
-    {"gate_W", &LayerArrays<T>::gate_W}, {"gate_c", &LayerArrays<T>::gate_c},
+    {"gate_W", &LayerArrays<T>::gate_W}, {"gate_c", &LayerArrays<T>::gate_c}, {"decay", &LayerArrays<T>::decay},
+    {"mean", &LayerArrays<T>::mean},
 };
 
 template <class T, class U>
@@ -271,17 +272,21 @@ LayerArrays<T> as(const LayerArrays<U>& from) {
   return to;
 }
 
+// A block of one layer or two. `in` holds the arrays of the block and of the first layer, `second` those of the second.
 struct LayerProblem {
-  LayerShape shape;
-  LayerArrays<double> in;
-  std::vector<double> y_gradient, final_gradient;
+  BlockShape shape;
+  LayerArrays<double> in, second;
+  std::vector<double> y_gradient, final_gradient, second_final_gradient;
 
   std::string name() const {
     const auto number = [](auto n) { return std::to_string(int64_t(n)); };
-    return "layer batch=" + number(shape.batch) + " length=" + number(shape.length) + " width=" + number(shape.width) +
-           " state=" + number(shape.state) + " gain=" + number(shape.gain) + " direct=" + number(shape.direct) +
-           " rank=" + number(shape.rank) + (shape.oscillate ? " oscillating" : "") + (shape.reverse ? " reverse" : "") +
-           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks") + " norm=" + number(shape.norm) +
+    const LayerShape& layer = shape.layer;
+    return "layer batch=" + number(layer.batch) + " length=" + number(layer.length) + " width=" + number(layer.width) +
+           " state=" + number(layer.state) + " transition=" + number(layer.transition) + " gain=" + number(layer.gain) +
+           " direct=" + number(layer.direct) + " rank=" + number(layer.rank) + (layer.oscillate ? " oscillating" : "") +
+           (layer.reverse ? " reverse" : "") + (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") +
+           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks") +
+           " directions=" + number(shape.directions) + " norm=" + number(shape.norm) +
            (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") + (in.keys.empty() ? "" : " dropout");
   }
 };
@@ -291,11 +296,12 @@ struct BlockOptions {
   NormKind norm = NormKind::kNone;
   bool gated = false, skip = false;
   uint32_t threshold = 0;
+  int64_t directions = 1;
 };
 
 BlockOptions any_block() {
   const bool gated = generator() % 2 == 0, skip = generator() % 2 == 0;
-  return {NormKind(generator() % 4), gated, skip, uint32_t(one_of({0, 6554, 32768}))};
+  return {NormKind(generator() % 4), gated, skip, uint32_t(one_of({0, 6554, 32768})), one_of({1, 2})};
 }
 
 struct Options {
@@ -304,6 +310,8 @@ struct Options {
   Direct direct;
   int64_t rank = 0;
   BlockOptions block = {};
+  Transition transition = Transition::kStable;
+  bool selective = true, bias = true;
 };
 
 std::vector<Options> all_options() {
@@ -312,9 +320,15 @@ std::vector<Options> all_options() {
     for (const Gain gain : {Gain::kNone, Gain::kRate, Gain::kVariance})
       for (const Direct direct : {Direct::kStatic, Direct::kDiagonal, Direct::kFull})
         for (const int64_t rank : {int64_t(0), one_of({1, 2, 3, 5, 13})})
-          for (const BlockOptions& block : {BlockOptions{}, any_block()})
-            options.push_back(
-                {(flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank, block});
+          for (const BlockOptions& block : {BlockOptions{}, any_block()}) {
+            Options one = {
+                (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0, gain, direct, rank, block};
+            // The transitions with a spectrum of their own always oscillate.
+            one.transition = Transition(one.oscillate ? one_of({0, 1, 2, 3, 4}) : one_of({0, 0, 1}));
+            one.selective = generator() % 3 != 0;
+            one.bias = generator() % 4 != 0;
+            options.push_back(one);
+          }
   return options;
 }
 
@@ -323,35 +337,39 @@ Options any_options() {
   return options[generator() % options.size()];
 }
 
-LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length, int64_t width, int64_t state) {
-  LayerProblem problem;
-  LayerShape& shape = problem.shape;
-  // b keeps the rate away from 2, where the slope of the variance gain is infinite.
-  shape = {batch,        length,         width, state, options.oscillate, options.reverse,
-           options.gain, options.direct, 0.75,  0.625, options.rank};
-  const BlockOptions& block = options.block;
-  shape.norm = block.norm;
-  shape.skip = block.skip;
-  shape.threshold = block.threshold;
-  const int64_t events = shape.events(), rows = shape.rows(), entries = options.direct == Direct::kFull ? width : 1;
+// The arrays of a layer, without those of the block.
+LayerArrays<double> layer_arrays(const Options& options, const LayerShape& shape) {
+  const int64_t events = shape.events(), rows = shape.rows(), width = shape.width, state = shape.state;
+  const int64_t entries = options.direct == Direct::kFull ? width : 1;
   const double scale = 1 / std::sqrt(double(width));
-  LayerArrays<double>& in = problem.in;
-  in.u = numbers(events * width);
+  LayerArrays<double> in;
   if (options.timed) {
     in.dt = numbers(events);
     // Most gaps are around one. Some are zero, and some are so long that the state decays to zero in single precision.
-    for (double& dt : in.dt) dt = generator() % 8 == 0 ? double(one_of({0, 500})) : dt + 1;
+    // For the others, a long gap amplifies the rounding errors of w_k.
+    const bool bounded = options.transition == Transition::kStable || options.transition == Transition::kRing;
+    const int64_t longest = bounded ? 500 : 3;
+    for (double& dt : in.dt) dt = generator() % 8 == 0 ? double(one_of({0, longest})) : dt + 1;
   }
   if (options.marked) {
     in.marks.resize(events);
     for (double& mark : in.marks) mark = double(one_of({0, 0, 0, 0, 0, 0, kAbsent, kAbsent, kReset, kAbsent + kReset}));
   }
-  in.initial = numbers(batch * rows);
+  in.initial = numbers(shape.batch * rows);
   in.w = numbers(state, 2);
-  in.W_w = numbers(state * width, scale);
+  if (options.transition == Transition::kPlain)
+    for (double& w : in.w) w = float(0.6 + w / 8);  // |a| < 1
+  if (options.selective) {
+    const double weak = options.transition == Transition::kPlain ? 0.1 : 1;
+    in.W_w = numbers(state * width, weak * scale);
+  }
   if (options.oscillate) in.omega = numbers(state, 3);
+  if (options.transition == Transition::kStep || options.transition == Transition::kHeldStep) {
+    in.decay = numbers(state);
+    if (generator() % 4 == 0) in.decay[0] = -12;  // below the least decay
+  }
   in.B = numbers(rows * width, scale);
-  in.b = numbers(rows);
+  if (options.bias) in.b = numbers(rows);
   in.C = numbers(width * rows, 1 / std::sqrt(double(rows)));
   if (options.rank == 0) {
     in.W_B = numbers(rows * width * width, scale);
@@ -366,8 +384,29 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   }
   in.D = numbers(width * entries);
   if (options.direct != Direct::kStatic) in.W_D = numbers(width * entries * width, scale);
+  return in;
+}
+
+LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length, int64_t width, int64_t state) {
+  LayerProblem problem;
+  LayerShape& layer = problem.shape.layer;
+  // b keeps the rate away from 2, where the slope of the variance gain is infinite.
+  layer = {batch,        length,         width, state, options.oscillate, options.reverse,
+           options.gain, options.direct, 0.75,  0.625, options.rank,      options.transition};
+  const BlockOptions& block = options.block;
+  problem.shape.directions = block.directions;
+  problem.shape.norm = block.norm;
+  problem.shape.skip = block.skip;
+  problem.shape.threshold = block.threshold;
+  const int64_t events = layer.events(), rows = layer.rows();
+  const double scale = 1 / std::sqrt(double(width));
+  LayerArrays<double>& in = problem.in;
+  in = layer_arrays(options, layer);
+  if (block.directions > 1) problem.second = layer_arrays(options, layer);
+  in.u = numbers(events * width);
   if (block.norm != NormKind::kNone) in.scale = numbers(width);
   if (block.norm == NormKind::kLayer || block.norm == NormKind::kAffine) in.shift = numbers(width);
+  if (block.norm == NormKind::kAffine) in.mean = numbers(width);
   if (block.gated) {
     in.gate_W = numbers(width * width, scale);
     in.gate_c = numbers(width);
@@ -378,21 +417,29 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   }
   problem.y_gradient = numbers(events * width);
   problem.final_gradient = numbers(batch * rows);
+  if (block.directions > 1) problem.second_final_gradient = numbers(batch * rows);
   return problem;
 }
 
 template <class T>
 struct LayerResults {
-  std::vector<T> y, x, raw, input;
+  std::vector<T> y, x, raw, input, second_x, second_raw, second_input;
 };
 
 struct Discretized {
-  std::complex<Real> a;
-  Real gain;
+  std::complex<Real> a, gain;
 };
 
-Discretized discretize(const LayerShape& shape, bool timed, Real w, Real omega, Real dt) {
-  const Real rate = 1 / (shape.a * w * w + shape.b);
+Discretized discretize(const LayerShape& shape, bool timed, Real w, Real omega, Real decay, Real dt) {
+  if (shape.transition == Transition::kStep || shape.transition == Transition::kHeldStep) {
+    const std::complex<Real> spectrum(-std::max(std::exp(decay), Real(1e-4)), omega);
+    const Real size = std::log1p(std::exp(w));
+    const std::complex<Real> a = std::exp(spectrum * size * dt), unit = std::exp(spectrum * size);
+    return {a, ((shape.transition == Transition::kHeldStep ? a : unit) - Real(1)) / spectrum};
+  }
+  Real rate = 1 / (shape.a * w * w + shape.b);
+  if (shape.transition == Transition::kPlain) rate = 1 - w;
+  if (shape.transition == Transition::kRing) rate = std::exp(w);
   const bool euler = !timed && !shape.oscillate;
   Discretized at = {euler ? 1 - rate : std::exp(-rate * dt) * std::polar(Real(1), omega * dt), 1};
   if (shape.gain == Gain::kRate) at.gain = rate;
@@ -438,8 +485,8 @@ struct PlainGelu {
 
 Real plain_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
 
-std::vector<Real> plain_norm(const LayerShape& shape, const LayerArrays<Real>& in, const Real* u) {
-  const int64_t width = shape.width;
+std::vector<Real> plain_norm(const BlockShape& shape, const LayerArrays<Real>& in, const Real* u) {
+  const int64_t width = shape.layer.width;
   std::vector<Real> out(u, u + width);
   Real mean = 0, square = 0;
   if (shape.norm == NormKind::kLayer)
@@ -448,13 +495,14 @@ std::vector<Real> plain_norm(const LayerShape& shape, const LayerArrays<Real>& i
   if (shape.norm == NormKind::kLayer || shape.norm == NormKind::kRms)
     for (Real& q : out) q = (q - mean) / std::sqrt(square + Real(kNormEpsilon));
   for (int64_t h = 0; h < width; ++h)
-    out[h] = out[h] * (in.scale.empty() ? 1 : in.scale[h]) + (in.shift.empty() ? 0 : in.shift[h]);
+    out[h] = (out[h] - (in.mean.empty() ? 0 : in.mean[h])) * (in.scale.empty() ? 1 : in.scale[h]) +
+             (in.shift.empty() ? 0 : in.shift[h]);
   return out;
 }
 
-// Replaces the layer's output by the block's output.
-void plain_end(const LayerShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
-  const int64_t width = shape.width, sequence = event / shape.length;
+// Replaces the layers' output by the block's output.
+void plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
+  const int64_t width = shape.layer.width, length = shape.layer.length, sequence = event / length;
   const std::vector<Real> z(y, y + width);
   for (int64_t h = 0; h < width; ++h) {
     if (!in.gate_W.empty()) {
@@ -462,16 +510,16 @@ void plain_end(const LayerShape& shape, const LayerArrays<Real>& in, int64_t eve
       for (int64_t j = 0; j < width; ++j) sum += in.gate_W[h * width + j] * PlainGelu(z[j]).value;
       y[h] *= plain_sigmoid(sum);
     }
-    y[h] *= plain_keep(in.keys.empty() ? nullptr : &in.keys[4 * sequence], shape.threshold, event % shape.length, h);
+    y[h] *= plain_keep(in.keys.empty() ? nullptr : &in.keys[4 * sequence], shape.threshold, event % length, h);
     if (shape.skip) y[h] += in.u[event * width + h];
   }
 }
 
-LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>& in) {
+// Adds the outputs of a layer to out.y, and computes its other results.
+void plain_layer(const LayerShape& shape, const LayerArrays<Real>& in, const std::vector<Real>& normalised,
+                 LayerResults<Real>& out) {
   const int64_t length = shape.length, width = shape.width, state = shape.state, rows = shape.rows();
-  LayerResults<Real> out;
   for (auto* array : {&out.input, &out.x}) array->resize(shape.events() * rows);
-  out.y.resize(shape.events() * width);
   out.raw.resize(shape.events() * state);
   std::vector<std::complex<Real>> x(state);
   for (int64_t n = 0; n < shape.batch; ++n) {
@@ -479,14 +527,13 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
     for (int64_t p = 0; p < state; ++p) x[p] = {initial[p], shape.oscillate ? initial[state + p] : 0};
     for (int64_t step = 0; step < length; ++step) {
       const int64_t k = n * length + (shape.reverse ? length - 1 - step : step);
-      const std::vector<Real> normalised = plain_norm(shape, in, &in.u[k * width]);
-      const Real* u = normalised.data();
+      const Real* u = &normalised[k * width];
       const int mark = in.marks.empty() ? 0 : int(in.marks[k]);
       const Real dt = in.dt.empty() ? 1 : in.dt[k];
       Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows],
            *y = &out.y[k * width];
-      for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + inner(&in.W_w[p * width], u, width);
-      for (int64_t p = 0; p < rows; ++p) input[p] = in.b[p] + inner(&in.B[p * width], u, width);
+      for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + (in.W_w.empty() ? 0 : inner(&in.W_w[p * width], u, width));
+      for (int64_t p = 0; p < rows; ++p) input[p] = (in.b.empty() ? 0 : in.b[p]) + inner(&in.B[p * width], u, width);
       if (shape.rank == 0)
         for (int64_t p = 0; p < rows; ++p)
           for (int64_t j = 0; j < width; ++j) input[p] += inner(&in.W_B[(p * width + j) * width], u, width) * u[j];
@@ -495,7 +542,8 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
           input[p] +=
               in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
       for (int64_t p = 0; p < state; ++p) {
-        auto [a, gain] = discretize(shape, !in.dt.empty(), raw[p], shape.oscillate ? in.omega[p] : 0, dt);
+        auto [a, gain] = discretize(shape, !in.dt.empty(), raw[p], in.omega.empty() ? 0 : in.omega[p],
+                                    in.decay.empty() ? 0 : in.decay[p], dt);
         std::complex<Real> v = gain * std::complex<Real>(input[p], shape.oscillate ? input[state + p] : 0);
         if (mark & kAbsent) a = 1, v = 0;
         if (mark & kReset) a = 0;
@@ -504,7 +552,7 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
         if (shape.oscillate) states[state + p] = x[p].imag();
       }
       for (int64_t h = 0; h < width; ++h) {
-        y[h] = inner(&in.C[h * rows], states, rows);
+        y[h] += inner(&in.C[h * rows], states, rows);
         if (shape.rank == 0)
           for (int64_t p = 0; p < rows; ++p) y[h] += inner(&in.W_C[(h * rows + p) * width], u, width) * states[p];
         for (int64_t r = 0; r < shape.rank; ++r)
@@ -516,23 +564,53 @@ LayerResults<Real> plain_layer(const LayerShape& shape, const LayerArrays<Real>&
           for (int64_t i = 0, at = h * width; i < width; ++i, ++at)
             y[h] += (in.D[at] + inner(&in.W_D[at * width], u, width)) * u[i];
       }
-      plain_end(shape, in, k, y);
     }
   }
+}
+
+LayerShape opposite(LayerShape shape) {
+  shape.reverse = !shape.reverse;
+  return shape;
+}
+
+LayerResults<Real> plain_block(const BlockShape& shape, const LayerArrays<Real>& in, const LayerArrays<Real>& second) {
+  const int64_t events = shape.layer.events(), width = shape.layer.width;
+  std::vector<Real> normalised;
+  for (int64_t k = 0; k < events; ++k) {
+    const std::vector<Real> one = plain_norm(shape, in, &in.u[k * width]);
+    normalised.insert(normalised.end(), one.begin(), one.end());
+  }
+  LayerResults<Real> out;
+  out.y.resize(events * width);
+  if (shape.directions > 1) {
+    plain_layer(opposite(shape.layer), second, normalised, out);
+    std::swap(out.x, out.second_x);
+    std::swap(out.raw, out.second_raw);
+    std::swap(out.input, out.second_input);
+  }
+  plain_layer(shape.layer, in, normalised, out);
+  for (int64_t k = 0; k < events; ++k) plain_end(shape, in, k, &out.y[k * width]);
+  if (in.W_w.empty()) out.raw = out.second_raw = {};  // the kernels do not save it
   return out;
 }
 
-// The loss whose gradients are tested.
-Real plain_loss(const LayerProblem& problem, const LayerArrays<Real>& in) {
-  const LayerShape& shape = problem.shape;
-  const LayerResults<Real> out = plain_layer(shape, in);
+Real plain_final(const LayerShape& shape, const std::vector<Real>& x, const std::vector<double>& gradient) {
   Real loss = 0;
-  for (size_t n = 0; n < out.y.size(); ++n) loss += out.y[n] * problem.y_gradient[n];
   for (int64_t n = 0; n < shape.batch; ++n)
     for (int64_t p = 0; p < shape.rows(); ++p) {
       const int64_t last = n * shape.length + (shape.reverse ? 0 : shape.length - 1);
-      loss += out.x[last * shape.rows() + p] * problem.final_gradient[n * shape.rows() + p];
+      loss += x[last * shape.rows() + p] * gradient[n * shape.rows() + p];
     }
+  return loss;
+}
+
+// The loss whose gradients are tested.
+Real plain_loss(const LayerProblem& problem, const LayerArrays<Real>& in, const LayerArrays<Real>& second) {
+  const BlockShape& shape = problem.shape;
+  const LayerResults<Real> out = plain_block(shape, in, second);
+  Real loss = plain_final(shape.layer, out.x, problem.final_gradient);
+  if (shape.directions > 1) loss += plain_final(opposite(shape.layer), out.second_x, problem.second_final_gradient);
+  for (size_t n = 0; n < out.y.size(); ++n) loss += out.y[n] * problem.y_gradient[n];
   return loss;
 }
 
@@ -566,55 +644,94 @@ Slope slope_of(std::vector<Real>& array, Loss loss) {
   return {direction, double((8 * near - far) / (12 * kStep))};
 }
 
+// The slopes of the first layer and the block, then those of the second layer.
 std::vector<Slope> layer_slopes(const LayerProblem& problem) {
-  LayerArrays<Real> in = as<Real>(problem.in);
+  LayerArrays<Real> in = as<Real>(problem.in), second = as<Real>(problem.second);
   std::vector<Slope> slopes;
-  for (const auto& [name, array] : kDifferentiable<Real>)
-    slopes.push_back(slope_of(in.*array, [&] { return plain_loss(problem, in); }));
+  for (auto* arrays : {&in, &second})
+    for (const auto& [name, array] : kDifferentiable<Real>)
+      slopes.push_back(slope_of(arrays->*array, [&] { return plain_loss(problem, in, second); }));
   return slopes;
 }
 
 template <class T>
-LayerInputs<T> pointers(const LayerArrays<T>& in) {
-  return {pointer(in.u),     pointer(in.dt),    pointer(in.marks),  pointer(in.initial), pointer(in.w),
-          pointer(in.W_w),   pointer(in.omega), pointer(in.B),      pointer(in.W_B),     pointer(in.b),
-          pointer(in.C),     pointer(in.W_C),   pointer(in.D),      pointer(in.W_D),     pointer(in.V1),
-          pointer(in.V2),    pointer(in.V3),    pointer(in.U1),     pointer(in.U2),      pointer(in.U3),
-          pointer(in.scale), pointer(in.shift), pointer(in.gate_W), pointer(in.gate_c),  pointer(in.keys)};
+LayerInputs<T> layer_pointers(const LayerArrays<T>& in) {
+  return {pointer(in.dt),    pointer(in.marks), pointer(in.initial), pointer(in.w),   pointer(in.W_w),
+          pointer(in.omega), pointer(in.decay), pointer(in.B),       pointer(in.W_B), pointer(in.b),
+          pointer(in.C),     pointer(in.W_C),   pointer(in.D),       pointer(in.W_D), pointer(in.V1),
+          pointer(in.V2),    pointer(in.V3),    pointer(in.U1),      pointer(in.U2),  pointer(in.U3)};
+}
+
+template <class T>
+LayerGradients<T> layer_pointers(LayerArrays<T>& out) {
+  return {pointer(out.dt),    pointer(out.initial), pointer(out.w),   pointer(out.W_w), pointer(out.omega),
+          pointer(out.decay), pointer(out.B),       pointer(out.W_B), pointer(out.b),   pointer(out.C),
+          pointer(out.W_C),   pointer(out.D),       pointer(out.W_D), pointer(out.V1),  pointer(out.V2),
+          pointer(out.V3),    pointer(out.U1),      pointer(out.U2),  pointer(out.U3)};
+}
+
+template <class T>
+BlockInputs<T> pointers(const LayerArrays<T>& in, const LayerArrays<T>& second) {
+  return {pointer(in.u),      {layer_pointers(in), layer_pointers(second)},
+          pointer(in.scale),  pointer(in.shift),
+          pointer(in.mean),   pointer(in.gate_W),
+          pointer(in.gate_c), pointer(in.keys)};
 }
 
 template <class T>
 LayerResults<T> run_layer(const Kernels<T>& kernels, const LayerProblem& problem, bool save, Pool pool) {
-  const LayerShape& shape = problem.shape;
-  const LayerArrays<T> in = as<T>(problem.in);
+  const LayerShape& shape = problem.shape.layer;
+  const LayerArrays<T> in = as<T>(problem.in), second = as<T>(problem.second);
+  const bool both = problem.shape.directions > 1;
   LayerResults<T> out;
   out.y = unwritten<T>(shape.events() * shape.width);
   out.x = unwritten<T>(shape.events() * shape.rows());
+  if (both) out.second_x = out.x;
   if (save) {
-    out.raw = unwritten<T>(shape.events() * shape.state);
-    out.input = unwritten<T>(shape.events() * shape.rows());
+    out.input = out.x;
+    if (!in.W_w.empty()) out.raw = unwritten<T>(shape.events() * shape.state);
+    if (both) out.second_input = out.input, out.second_raw = out.raw;
   }
-  kernels.layer(shape, pointers(in), {pointer(out.y), pointer(out.x), pointer(out.raw), pointer(out.input)}, pool);
+  kernels.block(problem.shape, pointers(in, second),
+                {pointer(out.y),
+                 {{pointer(out.x), pointer(out.raw), pointer(out.input)},
+                  {pointer(out.second_x), pointer(out.second_raw), pointer(out.second_input)}}},
+                pool);
   return out;
 }
 
+// The gradients of the first layer and the block, and those of the second layer.
 template <class T>
-LayerArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem& problem, const LayerResults<T>& saved,
+struct BlockArrays {
+  LayerArrays<T> first, second;
+};
+
+template <class T>
+BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem& problem, const LayerResults<T>& saved,
                                   Pool pool) {
-  const LayerArrays<T> in = as<T>(problem.in);
+  const LayerArrays<T> in = as<T>(problem.in), second = as<T>(problem.second);
   const std::vector<T> y_gradient = as<T>(problem.y_gradient), final_gradient = as<T>(problem.final_gradient);
-  LayerArrays<T> out;
-  for (const auto& [name, array] : kDifferentiable<T>) out.*array = unwritten<T>((in.*array).size());
-  kernels.layer_gradient(
-      problem.shape, pointers(in),
-      {pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(y_gradient), pointer(final_gradient)},
-      {pointer(out.u),     pointer(out.dt),     pointer(out.initial), pointer(out.w),  pointer(out.W_w),
-       pointer(out.omega), pointer(out.B),      pointer(out.W_B),     pointer(out.b),  pointer(out.C),
-       pointer(out.W_C),   pointer(out.D),      pointer(out.W_D),     pointer(out.V1), pointer(out.V2),
-       pointer(out.V3),    pointer(out.U1),     pointer(out.U2),      pointer(out.U3), pointer(out.scale),
-       pointer(out.shift), pointer(out.gate_W), pointer(out.gate_c)},
-      pool);
-  return out;
+  const std::vector<T> second_final_gradient = as<T>(problem.second_final_gradient);
+  BlockArrays<T> found;
+  LayerArrays<T>& out = found.first;
+  for (const auto& [name, array] : kDifferentiable<T>) {
+    out.*array = unwritten<T>((in.*array).size());
+    found.second.*array = unwritten<T>((second.*array).size());
+  }
+  kernels.block_gradient(problem.shape, pointers(in, second),
+                         {pointer(y_gradient),
+                          {{pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(final_gradient)},
+                           {pointer(saved.second_x), pointer(saved.second_raw), pointer(saved.second_input),
+                            pointer(second_final_gradient)}}},
+                         {pointer(out.u),
+                          {layer_pointers(out), layer_pointers(found.second)},
+                          pointer(out.scale),
+                          pointer(out.shift),
+                          pointer(out.mean),
+                          pointer(out.gate_W),
+                          pointer(out.gate_c)},
+                         pool);
+  return found;
 }
 
 template <class T>
@@ -624,31 +741,44 @@ void check_layer_results(const LayerResults<T>& got, const LayerResults<Real>& w
   check_close(got.x, wanted.x, tolerance, name + ": x");
   check_close(got.raw, wanted.raw, tolerance, name + ": raw");
   check_close(got.input, wanted.input, tolerance, name + ": input");
+  check_close(got.second_x, wanted.second_x, tolerance, name + ": second x");
+  check_close(got.second_raw, wanted.second_raw, tolerance, name + ": second raw");
+  check_close(got.second_input, wanted.second_input, tolerance, name + ": second input");
+}
+
+template <class T>
+const std::vector<T>& array_of(const BlockArrays<T>& of, size_t n) {
+  constexpr size_t kCount = std::size(kDifferentiable<T>);
+  return (n < kCount ? of.first : of.second).*kDifferentiable<T>[n % kCount].array;
+}
+
+std::string name_of(size_t n) {
+  constexpr size_t kCount = std::size(kDifferentiable<double>);
+  return (n < kCount ? ": d" : ": second d") + std::string(kDifferentiable<double>[n % kCount].name);
 }
 
 void check_layer(const LayerProblem& problem) {
-  const LayerResults<Real> plain = plain_layer(problem.shape, as<Real>(problem.in));
+  const LayerResults<Real> plain = plain_block(problem.shape, as<Real>(problem.in), as<Real>(problem.second));
   const std::vector<Slope> slopes = layer_slopes(problem);
   for (const InstructionSet& set : usable_sets()) {
     const std::string name = problem.name() + ", " + set.name;
     const auto results = run_layer(set.kernels<double>(), problem, true, kSerial);
     const auto gradients = run_layer_gradient(set.kernels<double>(), problem, results, kSerial);
     check_layer_results(results, plain, 1e-14, name + " double");
-    for (size_t n = 0; n < slopes.size(); ++n)
-      slopes[n].check(gradients.*kDifferentiable<double>[n].array,
-                      name + " double: d" + kDifferentiable<double>[n].name);
+    for (size_t n = 0; n < slopes.size(); ++n) slopes[n].check(array_of(gradients, n), name + " double" + name_of(n));
 
     // A norm divides by a standard deviation that may be small, which amplifies rounding errors of single precision.
-    const double loose = problem.shape.norm == NormKind::kNone ? 2e-5 : 5e-4;
+    const bool normed = problem.shape.norm != NormKind::kNone;
+    const double loose = normed ? 5e-4 : 2e-5;
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
-    check_layer_results(single_results, plain, 5e-6, name + " float");
+    check_layer_results(single_results, plain, normed ? 5e-5 : 5e-6, name + " float");
     for (size_t n = 0; n < slopes.size(); ++n)
-      check_close(single_gradients.*kDifferentiable<float>[n].array, gradients.*kDifferentiable<double>[n].array, loose,
-                  name + " float: d" + kDifferentiable<float>[n].name);
+      check_close(array_of(single_gradients, n), array_of(gradients, n), loose, name + " float" + name_of(n));
 
     const auto unsaved = run_layer(set.kernels<float>(), problem, false, kSerial);
-    check(same_bits(unsaved.x, single_results.x) && same_bits(unsaved.y, single_results.y),
+    check(same_bits(unsaved.x, single_results.x) && same_bits(unsaved.y, single_results.y) &&
+              same_bits(unsaved.second_x, single_results.second_x),
           name + " float: other numbers if nothing is saved");
   }
 }
@@ -688,13 +818,16 @@ void test_large_layers() {
   check_layer(layer_problem(options, 3, 131, 19, 7));
   options = {false, true, false, true, Gain::kRate, Direct::kFull, 0, {NormKind::kRms, true, true, 32768}};
   check_layer(layer_problem(options, 2, 197, 5, 7));
+  options = {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kAffine, true, true, 6554, 2}};
+  options.transition = Transition::kHeldStep;
+  check_layer(layer_problem(options, 2, 331, 5, 11));
 }
 
 // Angles that are too large for the fast sine. The products omega · dt are exact, so single precision can be compared.
 void test_large_angles() {
   for (const bool reverse : {false, true}) {
     LayerProblem problem = layer_problem({true, reverse, true, false, Gain::kRate, Direct::kFull}, 2, 29, 2, 5);
-    problem.shape.a = 16;
+    problem.shape.layer.a = 16;
     for (double& omega : problem.in.omega) omega = 512 * double(one_of({-9, -4, -1, 1, 2, 5, 9}));
     for (double& dt : problem.in.dt) dt = double(one_of({1, 2, 7, 16, 31, 64}));
     check_layer(problem);
@@ -704,8 +837,8 @@ void test_large_angles() {
 // For a rate above 2, 1 - |a|² is negative: the variance gain and its slope are zero.
 void test_unstable_rates() {
   LayerProblem problem = layer_problem({false, false, false, false, Gain::kVariance, Direct::kStatic}, 2, 5, 3, 5);
-  problem.shape.a = 0.001;
-  problem.shape.b = 0.375;
+  problem.shape.layer.a = 0.001;
+  problem.shape.layer.b = 0.375;
   check_layer(problem);
 }
 
@@ -719,12 +852,12 @@ template <class T>
 void check_nan(const InstructionSet& set, const Options& options) {
   LayerProblem problem = layer_problem(options, 2, 31, 3, 5);
   const auto healthy = run_layer(set.kernels<T>(), problem, true, kSerial);
-  const auto healthy_gradients = run_layer_gradient(set.kernels<T>(), problem, healthy, kSerial);
+  const LayerArrays<T> healthy_gradients = run_layer_gradient(set.kernels<T>(), problem, healthy, kSerial).first;
   problem.in.u[40] = std::numeric_limits<double>::quiet_NaN();
   const auto results = run_layer(set.kernels<T>(), problem, true, kSerial);
-  const auto gradients = run_layer_gradient(set.kernels<T>(), problem, results, kSerial);
+  const LayerArrays<T> gradients = run_layer_gradient(set.kernels<T>(), problem, results, kSerial).first;
   const std::string name = problem.name() + ", " + set.name + (sizeof(T) == sizeof(float) ? " float" : " double");
-  const int64_t last = problem.shape.length * problem.shape.width - 1;
+  const int64_t last = problem.shape.layer.length * problem.shape.layer.width - 1;
   check(std::isnan(results.y[last]) && std::isnan(gradients.w[0]), name + ": NaN was lost");
   check(same_bits(second_half(results.y), second_half(healthy.y)) &&
             same_bits(second_half(results.x), second_half(healthy.x)) &&
@@ -1001,8 +1134,9 @@ WindowProblem window_problem(const Options& options, int64_t batch, int64_t wind
                              int64_t table) {
   // The layer problem already covers all kinds of marks, gaps, rates and gains.
   LayerProblem layer = layer_problem(options, batch, windows * stride, 1, state);
-  WindowProblem problem = {{layer.shape, stride, table}, {}, {}};
-  const int64_t events = layer.shape.events(), rows = layer.shape.rows(), count = table > 0 ? table : events;
+  const LayerShape& of_layer = layer.shape.layer;
+  WindowProblem problem = {{of_layer, stride, table}, {}, {}};
+  const int64_t events = of_layer.events(), rows = of_layer.rows(), count = table > 0 ? table : events;
   problem.in.dt = layer.in.dt;
   problem.in.marks = layer.in.marks;
   problem.in.initial = layer.in.initial;
@@ -1029,7 +1163,7 @@ std::vector<Real> plain_windows(const WindowProblem& problem, const WindowArrays
       const int mark = in.marks.empty() ? 0 : int(in.marks[at]);
       for (int64_t p = 0; p < state; ++p) {
         auto [a, gain] = discretize(shape, !in.dt.empty(), in.raw[row * state + p], shape.oscillate ? in.omega[p] : 0,
-                                    in.dt.empty() ? 1 : in.dt[at]);
+                                    0, in.dt.empty() ? 1 : in.dt[at]);
         const Real* drive = &in.drive[row * rows];
         std::complex<Real> v = gain * std::complex<Real>(drive[p], shape.oscillate ? drive[state + p] : 0);
         if (mark & kAbsent) a = 1, v = 0;
@@ -1111,6 +1245,7 @@ void test_windows() {
     Options options = any_options();
     options.rank = 0;
     options.block = {};
+    if (int(options.transition) > int(Transition::kRing)) options.transition = Transition::kStable;
     const int64_t table = one_of({0, 1, 3, 7});
     check_windows(window_problem(options, one_of({1, 2, 5}), one_of({1, 2, 7}), one_of({1, 2, 3, 8}),
                                  one_of({1, 2, 3, 7, 8, 9, 16, 17, 33}), table));
@@ -1221,7 +1356,8 @@ struct Problems {
   LayerProblem full = layer_problem({true, false, true, true, Gain::kVariance, Direct::kFull}, 3, 523, 5, 9);
   LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
   LayerProblem block = layer_problem(
-      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554}}, 3, 523, 5, 9);
+      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554, 2}}, 3, 523, 5,
+      9);
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
   GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
@@ -1235,9 +1371,9 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
   std::vector<T> all;
   for (const LayerProblem* problem : {&problems.full, &problems.factored, &problems.block}) {
     const auto results = run_layer(kernels, *problem, true, pool);
-    append(all, {results.y, results.x, results.raw, results.input});
+    append(all, {results.y, results.x, results.raw, results.input, results.second_x});
     const auto gradients = run_layer_gradient(kernels, *problem, results, pool);
-    for (const auto& [name, array] : kDifferentiable<T>) append(all, {gradients.*array});
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(gradients, n)});
   }
   for (const ScanProblem* problem : {&problems.real, &problems.complex_numbers}) {
     const auto x = run_scan(kernels, *problem, pool);
