@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from s7 import native
 from s7.backend_selection import Backend
-from s7.forms import Factored, Full
+from s7.forms import Factored, Full, Static
 from s7.fused import Around, Direction
 from s7.native import blocks, kernels
 from s7.transitions import Plain, Ring, Stable, Step, Transition
@@ -39,10 +39,9 @@ class Native(Backend, name="native"):
         return kernels.scan(a, v, initial, reverse)
 
     def fuses(self, transition, form):
-        """All transitions, with a `Full` or a `Factored` form in which both B and C are selective."""
-        has_form = type(form) in (Full, Factored) and form.selective == "BC"
+        """All transitions and forms of this package."""
         # Subclasses may compute something that the kernel does not.
-        return type(transition) in _TRANSITIONS and has_form
+        return type(transition) in _TRANSITIONS and type(form) in (Full, Factored, Static)
 
     def block(self, transition, form, u, directions, *, reverse, around):
         """In one call."""

@@ -15,7 +15,7 @@
 
 namespace s7::S7_ISA {
 
-template <class T, class Map>
+template <class T>
 class FusedBlock {
  public:
   FusedBlock(const BlockShape& shape, const BlockInputs<T>& in, Layouts layouts)
@@ -43,7 +43,7 @@ class FusedBlock {
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
         load_normalised(first, count, work.rows[0].data());
         for_directions([&](int64_t d) {
-          layers_[d]->drive(work.rows[0].data(), first, count, out.layers[d], a.of[d].data(), work.layer);
+          layers_[d]->drive(work.rows[0].data(), first, count, out.layers[d], a.of[d].data(), *work.layers[d]);
         });
       });
     });
@@ -104,18 +104,19 @@ class FusedBlock {
     mutable Buffer<T> of[kDirections];
   };
 
-  // Scratch memory of one thread. Each direction has rows and outputs of its own.
+  // Scratch memory of one thread. Each direction has rows, outputs and scratch memory of its own.
   struct Work {
-    explicit Work(const FusedBlock& block) : layer(block.first_), plain(block.width_ * kTile) {
+    explicit Work(const FusedBlock& block) : plain(block.width_ * kTile) {
       block.for_directions([&](int64_t d) {
         rows[d] = Buffer<T>(block.first_.layout().size());
         rows[d].clear();
         y[d] = Buffer<T>(block.width_ * kTile);
+        layers[d].emplace(*block.layers_[d]);
       });
     }
 
-    typename Layer<T, Map>::Work layer;
     Buffer<T> rows[kDirections], y[kDirections], plain;
+    std::optional<typename Layer<T>::Work> layers[kDirections];
   };
 
   template <class F>
@@ -134,8 +135,9 @@ class FusedBlock {
   // Computes the sum of the layers' outputs in y[0], from the input in rows[0].
   void read(int64_t first, int64_t count, const T* const* x, Work& work) const {
     if (directions_ > 1) copy_input(work);
-    for_directions(
-        [&](int64_t d) { layers_[d]->read(work.rows[d].data(), first, count, x[d], work.y[d].data(), work.layer); });
+    for_directions([&](int64_t d) {
+      layers_[d]->read(work.rows[d].data(), first, count, x[d], work.y[d].data(), *work.layers[d]);
+    });
     if (directions_ > 1) add_rows(work.y[1].data(), width_, work.y[0].data());
   }
 
@@ -161,15 +163,16 @@ class FusedBlock {
         pad_tile(arriving.data(), width_, first_.padded(), padded.data());
       } else {
         if (directions_ > 1) copy_input(work);
-        for_directions(
-            [&](int64_t d) { layers_[d]->load_states(saved.layers[d].x, first, count, work.rows[d].data()); });
+        for_directions([&](int64_t d) {
+          layers_[d]->prepare(work.rows[d].data(), first, count, saved.layers[d].x, *work.layers[d]);
+        });
         by_event = in_padded(saved.y_gradient + first * width_, count, width_, first_.padded(), padded.data());
       }
       back.clear();
       for_directions([&](int64_t d) {
         layers_[d]->read_back(work.rows[d].data(), first, count, saved.layers[d], arriving.data(), by_event,
                               back.data(), a.of[d].data(), adjoint.of[d].data(), read_sums + d * first_.read_sums(),
-                              work.layer);
+                              *work.layers[d]);
       });
       keep_tile(back.data(), count, width_, u_gradient + first * width_);
     });
@@ -186,7 +189,7 @@ class FusedBlock {
       take_tile(out.u + first * width_, count, width_, back.data());
       for_directions([&](int64_t d) {
         layers_[d]->drive_back(work.rows[0].data(), first, count, saved.layers[d], adjoint.of[d].data(), back.data(),
-                               out.layers[d].dt, drive_sums + d * first_.drive_sums(), work.layer);
+                               out.layers[d].dt, drive_sums + d * first_.drive_sums(), *work.layers[d]);
       });
       if (norm_.active()) {
         load_tile(in_.u + first * width_, count, width_, work.plain.data());
@@ -202,22 +205,20 @@ class FusedBlock {
   const int64_t width_, directions_;
   const Norm<T> norm_;
   const Gate<T> gate_;
-  const Layer<T, Map> first_;
-  std::optional<const Layer<T, Map>> second_;
-  const Layer<T, Map>* layers_[kDirections] = {};
+  const Layer<T> first_;
+  std::optional<const Layer<T>> second_;
+  const Layer<T>* layers_[kDirections] = {};
 };
 
 template <class T>
 void block(const BlockShape& shape, const BlockInputs<T>& in, const BlockOutputs<T>& out, Pool pool) {
-  if (shape.layer.rank > 0) return FusedBlock<T, FactoredMap<T>>(shape, in, Layouts::kApply).forward(out, pool);
-  FusedBlock<T, FullMap<T>>(shape, in, Layouts::kApply).forward(out, pool);
+  FusedBlock<T>(shape, in, Layouts::kApply).forward(out, pool);
 }
 
 template <class T>
 void block_gradient(const BlockShape& shape, const BlockInputs<T>& in, const BlockSaved<T>& saved,
                     const BlockGradients<T>& out, Pool pool) {
-  if (shape.layer.rank > 0) return FusedBlock<T, FactoredMap<T>>(shape, in, Layouts::kBack).gradient(saved, out, pool);
-  FusedBlock<T, FullMap<T>>(shape, in, Layouts::kBack).gradient(saved, out, pool);
+  FusedBlock<T>(shape, in, Layouts::kBack).gradient(saved, out, pool);
 }
 
 }  // namespace s7::S7_ISA

@@ -2,45 +2,9 @@
 #pragma once
 
 #include "kernels.h"
-#include "tiles.h"
+#include "linear.h"
 
 namespace s7::S7_ISA {
-
-// A matrix of shape (outputs, columns). `Columns` concatenates several: the weight of product m in output n is entry
-// (n, m) of the concatenation. A vector of constants is a matrix with one column, and a null matrix is zero.
-template <class T>
-struct Matrix {
-  T* data;
-  int64_t columns;
-};
-
-template <class T, int kCount>
-struct Columns {
-  Matrix<const T> matrices[kCount];
-
-  T operator()(int64_t m, int64_t n) const {
-    for (const Matrix<const T>& matrix : matrices) {
-      if (m < matrix.columns) return matrix.data == nullptr ? T(0) : matrix.data[n * matrix.columns + m];
-      m -= matrix.columns;
-    }
-    return T(0);
-  }
-};
-
-// The inverse of `Columns`: copies sums[product][output], starting at product `first`, to the gradients of the
-// matrices. Null matrices are skipped.
-template <class T, int kCount>
-void unpack(const T* sums, int64_t padded, int64_t first, int64_t outputs, const Matrix<T> (&matrices)[kCount],
-            Pool pool) {
-  int64_t columns = 0;
-  for (const Matrix<T>& matrix : matrices) columns += matrix.columns;
-  parallel_moves(pool, outputs, columns, [&](int64_t n) {
-    const T* sum = sums + first * padded + n;
-    for (const Matrix<T>& matrix : matrices)
-      for (int64_t m = 0; m < matrix.columns; ++m, sum += padded)
-        if (matrix.data != nullptr) matrix.data[n * matrix.columns + m] = *sum;
-  });
-}
 
 // The weight of product u_i · u_j in output n: W[n, i, j] + W[n, j, i], as both multiply the same product. The products
 // of the affine part follow.

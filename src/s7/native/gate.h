@@ -115,9 +115,7 @@ class Gate {
         width_(shape.width),
         has_weights_(W != nullptr),
         layout_{shape.width, 0, 0},
-        form_(Products::linear(layout_, 0, shape.width + 1), shape.width) {
-    if (has_weights_) form_.pack(Columns<T, 2>{{{W, shape.width}, {c, 1}}}, layouts);
-  }
+        form_(make_form(W, c, layouts)) {}
 
   int64_t sums_size() const { return has_weights_ ? form_.sums_size() : 0; }
 
@@ -156,8 +154,7 @@ class Gate {
     }
     if (!has_weights_) return;
     T* back = work.back.data();
-    work.back.clear();
-    form_.back(work.rows.data(), gates, count, back);
+    form_.back(gates, count, back);
     pad_tile(gates, width_, form_.padded(), work.padded.data());
     form_.gather_weights(work.rows.data(), work.padded.data(), count, sums);
     for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
@@ -169,6 +166,11 @@ class Gate {
   }
 
  private:
+  Linear<T> make_form(const T* W, const T* c, Layouts layouts) const {
+    if (!has_weights_) return Linear<T>();
+    return Linear<T>(width_, true, width_, Columns<T, 2>{{{W, width_}, {c, 1}}}, layouts);
+  }
+
   // Computes the gates of a tile before the sigmoid, and starts the tile's dropout.
   void open(int64_t first, int64_t count, const T* z, Work& work) const {
     if (work.dropout.active()) work.dropout.start(first, count);
@@ -184,7 +186,7 @@ class Gate {
   const int64_t width_;
   const bool has_weights_;
   const Layout layout_;
-  Form<T> form_;
+  const Linear<T> form_;
 };
 
 // to += from, for `count` rows of a tile.

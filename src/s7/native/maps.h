@@ -1,141 +1,341 @@
-// The input map B_k u_k + b and the output map C_k x_k, in full and in factored form.
+// The maps from the input to the state and from the state to the output, each in static, factored or full form.
 //
-// Both classes map the rows of a tile to outputs and have the same interface. `back` takes the gradient of the outputs
-// in two layouts: `g` is output-major, with the events in the lanes; `padded` is event-major, with `padded()` numbers
-// per event.
+// The weights that are given select the form: W_B or V1 for B_k, W_C or U1 for C_k, and neither for a static matrix.
+// Linear maps of the same rows are computed as one map. All quantities of a tile are output-major, with the events in
+// the lanes, except where they are said to be event-major.
 #pragma once
+
+#include <optional>
 
 #include "forms.h"
 
 namespace s7::S7_ISA {
 
-// The full form: one form in the products u_i u_j, or x_p u_j.
 template <class T>
-class FullMap {
+inline void multiply_factors(const T* first, const T* second, int64_t rank, T* product) {
+  for (int64_t n = 0; n < rank * kTile; n += kLanes<T>) store(product + n, load(first + n) * load(second + n));
+}
+
+// Replaces both factors by their gradients.
+template <class T>
+inline void multiply_factors_back(const T* product_gradient, int64_t rank, T* first, T* second) {
+  for (int64_t n = 0; n < rank * kTile; n += kLanes<T>) {
+    const Vector<T> gradient = load(product_gradient + n), factor = load(first + n);
+    store(first + n, gradient * load(second + n));
+    store(second + n, gradient * factor);
+  }
+}
+
+template <class T>
+inline void fill_rows(const T* values, int64_t count, T* rows) {
+  for (int64_t n = 0; n < count; ++n)
+    for (int64_t k = 0; k < kTile; k += kLanes<T>) store(rows + n * kTile + k, all(values[n]));
+}
+
+// sums[n] += Σ_events rows[n].
+template <class T>
+inline void add_row_sums(const T* rows, int64_t count, int64_t events, T* sums) {
+  for (int64_t n = 0; n < count; ++n, rows += kTile) {
+    Vector<T> sum = {};
+    int64_t k = 0;
+    for (; k + kLanes<T> <= events; k += kLanes<T>) sum += load(rows + k);
+    T rest = total<T>(sum);
+    for (; k < events; ++k) rest += rows[k];
+    sums[n] += rest;
+  }
+}
+
+template <class T>
+int64_t sums_size(const std::optional<Form<T>>& form) {
+  return form ? form->sums_size() : 0;
+}
+
+// The raw rates w_k = w + W_w u_k, and the drive B_k u_k + b:
+//
+//     static      B u + b
+//     factored    V3 ((V1 u) * (V2 u)) + B u + b
+//     full        a form in the products u_i u_j, u_j and 1
+template <class T>
+class InputMap {
  public:
-  static FullMap input(const Layout& layout, int64_t rows, const LayerInputs<T>& in, Layouts layouts) {
-    return FullMap(layout, symmetric_form<T>(layout, rows, in.W_B, true, in.B, in.b, layouts));
-  }
-  static FullMap output(const Layout& layout, const LayerInputs<T>& in, Layouts layouts) {
-    return FullMap(layout, bilinear_form<T>(layout, layout.width, in.W_C, in.C, layouts));
+  // The quantities of a tile: the factors V1 u and V2 u, the raw rates if they depend on u, the drive, and the raw
+  // rates if they are constant. The gradient of each takes its place.
+  struct Work {
+    explicit Work(const InputMap& map)
+        : quantities((2 * map.rank_ + map.states_ + map.layout_.state) * kTile),
+          by_event(map.most_padded() * kTile),
+          product_gradient(map.rank_ * kTile),
+          raw(quantities.data() + (2 * map.rank_ + (map.selective_ ? 0 : map.layout_.state)) * kTile),
+          drive(quantities.data() + (2 * map.rank_ + (map.selective_ ? map.states_ : 0)) * kTile) {}
+
+    Buffer<T> quantities, by_event, product_gradient;
+    T *raw, *drive;
+  };
+
+  InputMap(const Layout& layout, int64_t states, const LayerInputs<T>& in, Layouts layouts)
+      : layout_(layout),
+        states_(states),
+        rank_(in.V1 != nullptr ? layout.rank : 0),
+        selective_(in.W_w != nullptr),
+        w_(in.w),
+        linear_(make_linear(in, layouts)),
+        third_(rank_, false, layout.state, Columns<T, 1>{{{in.V3, rank_}}}, layouts) {
+    if (in.W_B != nullptr) full_ = symmetric_form<T>(layout, layout.state, in.W_B, true, in.B, in.b, layouts);
   }
 
-  int64_t padded() const { return form_.padded(); }
-  int64_t work_size() const { return 0; }
-  int64_t sums_size() const { return form_.sums_size(); }
-
-  void apply(T* rows, int64_t events, T* y, T*) const { form_.apply(rows, events, y); }
-
-  void back(T* rows, const T* g, const T* padded, int64_t events, T* gradient, T* sums, T*) const {
-    form_.back(rows, g, events, gradient);
-    form_.gather_weights(rows, padded, events, sums);
+  int64_t sums_size() const {
+    return linear_.sums_size() + third_.sums_size() + S7_ISA::sums_size(full_) + (selective_ ? 0 : states_);
   }
 
-  void unpack_input(const T* sums, const LayerGradients<T>& out, Pool pool) const {
-    unpack_symmetric<T>(form_, sums, layout_.width, out.W_B, out.B, out.b, pool);
+  // Computes the raw rates and the drive of a tile. Overwrites the rows of the products of factors.
+  void apply(T* rows, int64_t events, Work& work) const {
+    linear_.apply(rows, events, work.quantities.data());
+    if (!selective_) constant_raw(work);
+    if (full_) full_->apply(rows, events, work.drive);
+    if (rank_ == 0) return;
+    multiply(rows, work);
+    third_.add(products(rows), events, work.drive);
   }
-  void unpack_output(const T* sums, const LayerGradients<T>& out, Pool pool) const {
-    const int64_t products = layout_.state * layout_.width;
-    unpack<T, 2>(sums, form_.padded(), 0, form_.outputs(), {{out.W_C, products}, {out.C, layout_.state}}, pool);
+
+  // Sets the raw rates, if they do not depend on u.
+  void constant_raw(Work& work) const { fill_rows(w_, states_, work.raw); }
+
+  // Adds the gradient of u to `gradient`, and the gradients of the weights to `sums`. Reads the gradients of the raw
+  // rates and of the drive in `work`.
+  void back(T* rows, int64_t events, T* gradient, T* sums, Work& work) const {
+    T *quantities = work.quantities.data(), *by_event = work.by_event.data();
+    if (rank_ > 0) {
+      linear_.apply(rows, events, quantities);
+      multiply(rows, work);
+      third_.back(work.drive, events, work.product_gradient.data());
+      multiply_factors_back(work.product_gradient.data(), rank_, quantities, quantities + rank_ * kTile);
+      pad_tile(work.drive, layout_.state, third_.padded(), by_event);
+      third_.gather_weights(products(rows), by_event, events, sums);
+      sums += third_.sums_size();
+    }
+    linear_.add_back(quantities, events, gradient);
+    pad_tile(quantities, linear_.outputs(), linear_.padded(), by_event);
+    linear_.gather_weights(rows, by_event, events, sums);
+    sums += linear_.sums_size();
+    if (full_) {
+      full_->back(rows, work.drive, events, gradient);
+      pad_tile(work.drive, layout_.state, full_->padded(), by_event);
+      full_->gather_weights(rows, by_event, events, sums);
+      sums += full_->sums_size();
+    }
+    if (!selective_) add_row_sums(work.raw, states_, events, sums);
+  }
+
+  void unpack(const T* sums, const LayerGradients<T>& out, Pool pool) const {
+    const int64_t H = layout_.width, S = layout_.state, R = rank_;
+    if (R > 0) S7_ISA::unpack<T, 1>(sums, third_.padded(), 0, S, {{out.V3, R}}, pool);
+    sums += third_.sums_size();
+    unpack_stacked<T, 4>(sums, linear_.padded(), H,
+                         {{out.V1, nullptr, R},
+                          {out.V2, nullptr, R},
+                          {out.W_w, out.w, selective_ ? states_ : 0},
+                          {out.B, out.b, full_ ? 0 : S}},
+                         pool);
+    sums += linear_.sums_size();
+    if (full_) unpack_symmetric<T>(*full_, sums, H, out.W_B, out.B, out.b, pool);
+    sums += S7_ISA::sums_size(full_);
+    if (!selective_) std::memcpy(out.w, sums, size_t(states_) * sizeof(T));
   }
 
  private:
-  FullMap(const Layout& layout, Form<T>&& form) : layout_(layout), form_(std::move(form)) {}
+  T* products(T* rows) const { return rows + layout_.factor_row() * kTile; }
 
-  Layout layout_;
-  Form<T> form_;
+  Linear<T> make_linear(const LayerInputs<T>& in, Layouts layouts) const {
+    const Stacked<T, 4> maps{layout_.width,
+                             {{in.V1, nullptr, rank_},
+                              {in.V2, nullptr, rank_},
+                              {in.W_w, in.w, selective_ ? states_ : 0},
+                              {in.B, in.b, in.W_B == nullptr ? layout_.state : 0}}};
+    if (layouts != Layouts::kBack) return Linear<T>(layout_.width, true, maps.outputs(), maps, layouts);
+    // The gradient recomputes only the factors. The forward pass saves the raw rates and the drive.
+    return Linear<T>(layout_.width, true, maps.outputs(), maps, Layouts::kBoth, 2 * rank_);
+  }
+
+  // Stores the products of the factors in their rows.
+  void multiply(T* rows, const Work& work) const {
+    const T* factors = work.quantities.data();
+    multiply_factors(factors, factors + rank_ * kTile, rank_, products(rows));
+  }
+
+  int64_t most_padded() const {
+    const int64_t most = linear_.padded() > third_.padded() ? linear_.padded() : third_.padded();
+    return full_ && full_->padded() > most ? full_->padded() : most;
+  }
+
+  const Layout layout_;
+  const int64_t states_, rank_;
+  const bool selective_;
+  const T* w_;
+  Linear<T> linear_, third_;
+  std::optional<Form<T>> full_;
 };
 
-// The factored form: two linear forms compute the factors, their elementwise product is stored as extra rows, and a
-// third form is linear in these rows and in the input or state.
+// The output C_k x_k + D_k u_k, where C_k x_k is
+//
+//     static      C x
+//     factored    U3 ((U1 x) * (U2 u)) + C x
+//     full        a form in the products x_p u_j and x_p
+//
+// and D_k is a static diagonal, an input-dependent diagonal D + W_D u, or an input-dependent matrix.
 template <class T>
-class FactoredMap {
+class OutputMap {
  public:
-  // V3 ((V1 u) * (V2 u)) + B u + b.
-  static FactoredMap input(const Layout& layout, int64_t rows, const LayerInputs<T>& in, Layouts layouts) {
-    const int64_t H = layout.width, R = layout.rank;
-    return FactoredMap(layout, factor(layout, 0, H, in.V1, layouts), factor(layout, 0, H, in.V2, layouts),
-                       Form<T>(Products::linear(layout, 0, H + 1, R), rows,
-                               Columns<T, 3>{{{in.B, H}, {in.b, 1}, {in.V3, R}}}, layouts));
-  }
-  // U3 ((U1 x) * (U2 u)) + C x.
-  static FactoredMap output(const Layout& layout, const LayerInputs<T>& in, Layouts layouts) {
-    const int64_t H = layout.width, S = layout.state, R = layout.rank, x = layout.state_row();
-    return FactoredMap(layout, factor(layout, x, S, in.U1, layouts), factor(layout, 0, H, in.U2, layouts),
-                       Form<T>(Products::linear(layout, x, S, R), H, Columns<T, 2>{{{in.C, S}, {in.U3, R}}}, layouts));
+  // The quantities of a tile: the factor U2 u, the diagonal of D_k, and the factor U1 x.
+  struct Work {
+    explicit Work(const OutputMap& map)
+        : quantities((2 * map.rank_ + map.layout_.width) * kTile),
+          by_event((map.linear_.padded() > map.first_.padded() ? map.linear_ : map.first_).padded() * kTile),
+          diagonal(quantities.data() + map.rank_ * kTile),
+          first(diagonal + map.layout_.width * kTile) {}
+
+    Buffer<T> quantities, by_event;
+    T *diagonal, *first;
+  };
+
+  // `finishes` says whether the gradient calls `finish`.
+  OutputMap(const Layout& layout, Direct direct, const LayerInputs<T>& in, Layouts layouts, bool finishes)
+      : layout_(layout),
+        direct_(direct),
+        rank_(in.U1 != nullptr ? layout.rank : 0),
+        D_(in.D),
+        linear_(make_linear(in, with_apply(layouts, true))),
+        first_(layout.state, false, rank_, Columns<T, 1>{{{in.U1, layout.state}}}, with_apply(layouts, true)),
+        sum_(make_sum(in, with_apply(layouts, finishes))) {
+    const Layouts finishing = with_apply(layouts, finishes);
+    if (in.W_C != nullptr) full_ = bilinear_form<T>(layout, layout.width, in.W_C, in.C, finishing);
+    if (direct == Direct::kFull)
+      full_D_ = symmetric_form<T>(layout, layout.width, in.W_D, true, in.D, nullptr, finishing);
   }
 
-  int64_t padded() const { return sum_.padded(); }
-  int64_t work_size() const { return (2 * layout_.rank + first_.padded()) * kTile; }
-  int64_t sums_size() const { return sum_.sums_size() + first_.sums_size() + second_.sums_size(); }
-
-  void apply(T* rows, int64_t events, T* y, T* work) const {
-    multiply(rows, events, work);
-    sum_.apply(rows, events, y);
+  int64_t sums_size() const {
+    return linear_.sums_size() + first_.sums_size() + sum_.sums_size() + S7_ISA::sums_size(full_) +
+           S7_ISA::sums_size(full_D_) + (direct_ == Direct::kStatic ? layout_.width : 0);
   }
 
-  void back(T* rows, const T* g, const T* padded, int64_t events, T* gradient, T* sums, T* work) const {
-    multiply(rows, events, work);
-    T* product_gradient = gradient + layout_.factor_row() * kTile;
-    std::memset(product_gradient, 0, size_t(layout_.rank * kTile) * sizeof(T));
-    sum_.back(rows, g, events, gradient);
-    sum_.gather_weights(rows, padded, events, sums);
-    T *first = work, *second = work + layout_.rank * kTile, *transposed = work + 2 * layout_.rank * kTile;
-    for (int64_t n = 0; n < layout_.rank * kTile; n += kLanes<T>) {
-      const Vector<T> gradient_here = load(product_gradient + n), factor = load(first + n);
-      store(first + n, gradient_here * load(second + n));
-      store(second + n, gradient_here * factor);
+  // The length of a row of the event-major gradient of y.
+  int64_t padded() const { return full_ ? full_->padded() : sum_.padded(); }
+
+  // Computes what `finish` and `back` read. Overwrites the rows of the products of factors.
+  void prepare(T* rows, int64_t events, Work& work) const {
+    linear_.apply(rows, events, work.quantities.data());
+    if (direct_ == Direct::kStatic) fill_rows(D_, layout_.width, work.diagonal);
+    if (rank_ == 0) return;
+    first_.apply(states(rows), events, work.first);
+    multiply_factors(work.first, work.quantities.data(), rank_, summed(rows));
+  }
+
+  // Computes y.
+  void finish(const T* rows, int64_t events, const Work& work, T* y) const {
+    if (full_) {
+      full_->apply(rows, events, y);
+    } else {
+      sum_.apply(summed(rows), events, y);
     }
-    sums += sum_.sums_size();
-    back_factor(first_, rows, first, events, gradient, sums, transposed);
-    back_factor(second_, rows, second, events, gradient, sums + first_.sums_size(), transposed);
+    if (full_D_) return full_D_->add(rows, events, y);
+    for (int64_t n = 0; n < layout_.width * kTile; n += kLanes<T>)
+      store(y + n, load(y + n) + load(work.diagonal + n) * load(rows + n));
   }
 
-  void unpack_input(const T* sums, const LayerGradients<T>& out, Pool pool) const {
-    const int64_t H = layout_.width, R = layout_.rank;
-    unpack<T, 3>(sums, sum_.padded(), 0, sum_.outputs(), {{out.B, H}, {out.b, 1}, {out.V3, R}}, pool);
-    unpack_factors(sums, {out.V1, H}, {out.V2, H}, pool);
+  // Adds the gradient of u to the rows of `gradient`, computes the gradient of x there, and adds the gradients of the
+  // weights to `sums`. The gradient of y is `g`, and event-major `g_by_event`, with `padded()` numbers per event.
+  void back(T* rows, const T* g, const T* g_by_event, int64_t events, T* gradient, T* sums, Work& work) const {
+    if (full_) {
+      std::memset(states(gradient), 0, size_t(layout_.state * kTile) * sizeof(T));
+      full_->back(rows, g, events, gradient);
+      full_->gather_weights(rows, g_by_event, events, sums);
+      sums += full_->sums_size();
+    } else {
+      sum_.back(g, events, summed(gradient));
+      sum_.gather_weights(summed(rows), g_by_event, events, sums);
+      sums += sum_.sums_size();
+    }
+    if (full_D_) {
+      full_D_->back(rows, g, events, gradient);
+      full_D_->gather_weights(rows, g_by_event, events, sums);
+      sums += full_D_->sums_size();
+    } else {
+      diagonal_back(rows, g, gradient, work.diagonal);
+    }
+    T *quantities = work.quantities.data(), *by_event = work.by_event.data();
+    if (rank_ > 0) {
+      multiply_factors_back(summed(gradient), rank_, work.first, quantities);
+      first_.add_back(work.first, events, states(gradient));
+      pad_tile(work.first, rank_, first_.padded(), by_event);
+      first_.gather_weights(states(rows), by_event, events, sums);
+      sums += first_.sums_size();
+    }
+    linear_.add_back(quantities, events, gradient);
+    pad_tile(quantities, linear_.outputs(), linear_.padded(), by_event);
+    linear_.gather_weights(rows, by_event, events, sums);
+    sums += linear_.sums_size();
+    if (direct_ == Direct::kStatic) add_row_sums(work.diagonal, layout_.width, events, sums);
   }
-  void unpack_output(const T* sums, const LayerGradients<T>& out, Pool pool) const {
-    const int64_t S = layout_.state, R = layout_.rank;
-    unpack<T, 2>(sums, sum_.padded(), 0, sum_.outputs(), {{out.C, S}, {out.U3, R}}, pool);
-    unpack_factors(sums, {out.U1, S}, {out.U2, layout_.width}, pool);
+
+  void unpack(const T* sums, const LayerGradients<T>& out, Pool pool) const {
+    const int64_t H = layout_.width, S = layout_.state, R = rank_;
+    if (full_) {
+      S7_ISA::unpack<T, 2>(sums, full_->padded(), 0, H, {{out.W_C, S * H}, {out.C, S}}, pool);
+      sums += full_->sums_size();
+    } else {
+      S7_ISA::unpack<T, 2>(sums, sum_.padded(), 0, H, {{out.U3, R}, {out.C, S}}, pool);
+      sums += sum_.sums_size();
+    }
+    if (full_D_) {
+      unpack_symmetric<T>(*full_D_, sums, H, out.W_D, out.D, nullptr, pool);
+      sums += full_D_->sums_size();
+    }
+    if (R > 0) S7_ISA::unpack<T, 1>(sums, first_.padded(), 0, R, {{out.U1, S}}, pool);
+    sums += first_.sums_size();
+    unpack_stacked<T, 2>(sums, linear_.padded(), H, {{out.U2, nullptr, R}, {out.W_D, out.D, diagonals()}}, pool);
+    sums += linear_.sums_size();
+    if (direct_ == Direct::kStatic) std::memcpy(out.D, sums, size_t(H) * sizeof(T));
   }
 
  private:
-  FactoredMap(const Layout& layout, Form<T>&& first, Form<T>&& second, Form<T>&& sum)
-      : layout_(layout), first_(std::move(first)), second_(std::move(second)), sum_(std::move(sum)) {}
-
-  // The gradient recomputes the factors.
-  static Form<T> factor(const Layout& layout, int64_t first, int64_t count, const T* V, Layouts layouts) {
-    const Layouts both = layouts == Layouts::kBack ? Layouts::kBoth : layouts;
-    return Form<T>(Products::linear(layout, first, count), layout.rank, Columns<T, 1>{{{V, count}}}, both);
+  static Layouts with_apply(Layouts layouts, bool wanted) {
+    return wanted && layouts == Layouts::kBack ? Layouts::kBoth : layouts;
   }
 
-  // Stores both factors in `work` and their product in the factor rows.
-  void multiply(T* rows, int64_t events, T* work) const {
-    T *first = work, *second = work + layout_.rank * kTile, *product = rows + layout_.factor_row() * kTile;
-    first_.apply(rows, events, first);
-    second_.apply(rows, events, second);
-    for (int64_t n = 0; n < layout_.rank * kTile; n += kLanes<T>)
-      store(product + n, load(first + n) * load(second + n));
+  int64_t diagonals() const { return direct_ == Direct::kDiagonal ? layout_.width : 0; }
+  T* states(T* rows) const { return rows + layout_.state_row() * kTile; }
+
+  // The rows that U3 and C multiply: the products of factors, which the states follow.
+  template <class Rows>
+  Rows* summed(Rows* rows) const {
+    return rows + (layout_.state_row() - rank_) * kTile;
   }
 
-  static void back_factor(const Form<T>& factor, T* rows, const T* g, int64_t events, T* gradient, T* sums,
-                          T* transposed) {
-    factor.back(rows, g, events, gradient);
-    pad_tile(g, factor.outputs(), factor.padded(), transposed);
-    factor.gather_weights(rows, transposed, events, sums);
+  Linear<T> make_linear(const LayerInputs<T>& in, Layouts layouts) const {
+    const Stacked<T, 2> maps{layout_.width, {{in.U2, nullptr, rank_}, {in.W_D, in.D, diagonals()}}};
+    return Linear<T>(layout_.width, true, maps.outputs(), maps, layouts);
   }
 
-  void unpack_factors(const T* sums, Matrix<T> first, Matrix<T> second, Pool pool) const {
-    sums += sum_.sums_size();
-    unpack<T, 1>(sums, first_.padded(), 0, layout_.rank, {first}, pool);
-    unpack<T, 1>(sums + first_.sums_size(), second_.padded(), 0, layout_.rank, {second}, pool);
+  Linear<T> make_sum(const LayerInputs<T>& in, Layouts layouts) const {
+    if (in.W_C != nullptr) return Linear<T>();
+    const Columns<T, 2> maps{{{in.U3, rank_}, {in.C, layout_.state}}};
+    return Linear<T>(rank_ + layout_.state, false, layout_.width, maps, layouts);
   }
 
-  Layout layout_;
-  Form<T> first_, second_, sum_;
+  // Adds the gradient of u through its product with the diagonal of D_k, which the diagonal's gradient replaces.
+  void diagonal_back(const T* rows, const T* g, T* gradient, T* diagonal) const {
+    for (int64_t n = 0; n < layout_.width * kTile; n += kLanes<T>) {
+      const Vector<T> arriving = load(g + n);
+      store(gradient + n, load(gradient + n) + arriving * load(diagonal + n));
+      store(diagonal + n, arriving * load(rows + n));
+    }
+  }
+
+  const Layout layout_;
+  const Direct direct_;
+  const int64_t rank_;
+  const T* D_;
+  Linear<T> linear_, first_, sum_;
+  std::optional<Form<T>> full_, full_D_;
 };
 
 }  // namespace s7::S7_ISA

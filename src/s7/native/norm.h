@@ -46,8 +46,8 @@ class Norm {
         const V unit = this->unit(load(u + h * kTile + k), h, at), weighted = arriving * scale_[h];
         mean += weighted;
         along += weighted * unit;
-        sums[h] += total(arriving * unit);
-        sums[width_ + h] += total(arriving);
+        sums[h] += total<T>(arriving * unit);
+        sums[width_ + h] += total<T>(arriving);
       }
       mean = kind_ == NormKind::kLayer ? mean / T(width_) : V{};
       along = kind_ == NormKind::kAffine ? V{} : along / T(width_);
@@ -97,12 +97,6 @@ class Norm {
     Integers<T> inside;
     for (int n = 0; n < kLanes<T>; ++n) inside[n] = n < count ? -1 : 0;
     return inside;
-  }
-
-  static T total(V v) {
-    T sum = 0;
-    for (int n = 0; n < kLanes<T>; ++n) sum += v[n];
-    return sum;
   }
 
   NormKind kind_;

@@ -56,15 +56,15 @@ struct Block {
   int32_t products[kSpread];
 };
 
-// The rows of a tile: the input and a row of ones, the state, and the products of factors if the form has them. Each of
-// these three parts is followed by three padding rows, because the last block of a run may extend past its end.
+// The rows of a tile: the input and a row of ones, the products of factors if a form has them, and the state. Three
+// padding rows follow the input and the state, because the last block of a run may extend past its end.
 struct Layout {
   int64_t width, state, rank;
 
   int64_t one() const { return width; }
-  int64_t state_row() const { return width + 4; }
-  int64_t factor_row() const { return state_row() + state + 3; }
-  int64_t rows() const { return factor_row() + (rank > 0 ? rank + 3 : 0); }
+  int64_t factor_row() const { return width + 4; }
+  int64_t state_row() const { return factor_row() + rank; }
+  int64_t rows() const { return state_row() + state + 3; }
   int64_t size() const { return rows() * kTile; }
 };
 
@@ -84,14 +84,6 @@ class Products {
     Products products(layout.state + affine);
     for (int64_t p = 0; p < layout.state; ++p) products.add(layout.state_row() + p, 0, layout.width);
     if (affine) products.add(layout.one(), layout.state_row(), layout.state);
-    return products.finish();
-  }
-
-  // 1 · row for `count` rows starting at `first`, and for the `rank` products of factors.
-  static Products linear(const Layout& layout, int64_t first, int64_t count, int64_t rank = 0) {
-    Products products(rank > 0 ? 2 : 1);
-    products.add(layout.one(), first, count);
-    if (rank > 0) products.add(layout.one(), layout.factor_row(), rank);
     return products.finish();
   }
 
@@ -147,6 +139,13 @@ class Products {
   Buffer<Block> blocks_;
   int64_t filled_ = 0, count_ = 0, block_count_ = 0;
 };
+
+// Returns how many of the `left` last outputs are computed together. The last two blocks share the remaining outputs
+// evenly, because a block of one or two outputs has too few independent sums to hide the latency of additions.
+inline int64_t outputs_together(int64_t left) {
+  if (left >= 2 * kOutputs) return kOutputs;
+  return left > kOutputs ? (left + 1) / 2 : left;
+}
 
 // y[r][group] = Σ_m weights[m][r] · z_m, or += if `add`. If kMake, z is computed from its factors and stored for the
 // calls that follow; otherwise it is read.
@@ -376,7 +375,7 @@ class Form {
       const int64_t count = products_.count() - m < kProducts ? products_.count() - m : kProducts;
       for (int64_t k = 0; k < events; k += kGroup<T>) {
         for (int64_t n = 0, wide = 0; n < outputs_; n += wide) {
-          wide = block_at(n);
+          wide = outputs_together(outputs_ - n);
           const T* weights = forward_.data() + n * products_.count() + m * wide;
           T* to = y + n * kTile + k;
           if (n == 0) {
@@ -389,22 +388,15 @@ class Form {
     }
   }
 
-  // Returns the number of outputs, starting at n, that `apply` computes together. The last two blocks share the
-  // remaining outputs evenly, because a block of one or two outputs has too few independent sums to hide the latency of
-  // additions.
-  int64_t block_at(int64_t n) const {
-    const int64_t left = outputs_ - n;
-    if (left >= 2 * kOutputs) return kOutputs;
-    return left > kOutputs ? (left + 1) / 2 : left;
-  }
-
   template <class F>
   void pack_forward(F weight) {
     forward_ = Buffer<T>(products_.count() * outputs_);
     T* to = forward_.data();
-    for (int64_t first = 0; first < outputs_; first += block_at(first))
+    for (int64_t first = 0, wide = 0; first < outputs_; first += wide) {
+      wide = outputs_together(outputs_ - first);
       for (int64_t m = 0; m < products_.count(); ++m)
-        for (int64_t n = first; n < first + block_at(first); ++n) *to++ = weight(m, n);
+        for (int64_t n = first; n < first + wide; ++n) *to++ = weight(m, n);
+    }
   }
 
   template <class F>

@@ -80,6 +80,14 @@ inline Vector<T> each(Vector<T> x, F f) {
   return x;
 }
 
+// Returns the sum of the lanes.
+template <class T>
+inline T total(Vector<T> v) {
+  T sum = 0;
+  for (int n = 0; n < kLanes<T>; ++n) sum += v[n];
+  return sum;
+}
+
 template <class T>
 inline Vector<T> root(Vector<T> x) {
   return each<T>(x, [](T q) { return std::sqrt(q); });
