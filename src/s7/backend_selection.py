@@ -88,6 +88,23 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """
         raise NotImplementedError
 
+    # Whether `pool` is written.
+    has_pooling: ClassVar[bool] = False
+
+    def pool(
+        self, values: Array, token: Array | None, share: Array | None, last: Array | None, stride: int
+    ) -> tuple[Array | None, Array]:
+        """The weighted mean and the last value of each window of events; called only where `has_pooling` says so.
+
+        Args:
+            values: The value of each event, (L, H) or, where `token` is given, of each row of a table, (V, H).
+            token: The row of each event, (L,), or None.
+            share: The weight of each event in the mean, (L,). Without it, no mean is computed.
+            last: The position of the last event in each window, (L / stride,); None if all windows are full.
+            stride: The number of events in a window.
+        """
+        raise NotImplementedError
+
     def gate(self, z: Array, gate: Any, dropout: Any, skip: Array | None) -> Array:
         """skip + dropout(z * sigmoid(W gelu(z) + c)); called only where `has_gate` says so. See gating.py."""
         raise NotImplementedError

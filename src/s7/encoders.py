@@ -18,6 +18,7 @@ from s7.arrays import as_jax
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw
 from s7.registry import Registered
+from s7.signal import Rows
 from s7.standardization import check_scale, check_units, events_of, units_of
 from s7.tokens import from_token, vocabulary
 
@@ -136,7 +137,7 @@ class TokenEncoder(_TokenReader):
         return draw({"token": ((self.tokens, width), 1.0)}, key=key, dtype=dtype)
 
     def __call__(self, parameters, inputs):
-        return parameters["token"][inputs]
+        return Rows(parameters["token"], inputs).values()
 
     def table(self, parameters):
         return parameters["token"]
@@ -182,11 +183,18 @@ class EventEncoder(_TokenReader):
     def __call__(self, parameters, inputs):
         x, y, polarity = from_token(inputs, self.sensor[1])
         index = {"token": inputs, "x": x, "y": y, "polarity": polarity}
-        vectors = [table[index[name]] for name, table in parameters.items()]
-        return jnp.sum(jnp.stack(vectors), 0)
+        return _total([Rows(table, index[name]).values() for name, table in parameters.items()])
 
     def table(self, parameters):
-        return self(parameters, jnp.arange(self.size))
+        # By broadcasting: the gradients are then sums along axes, which are faster than scatters.
+        shape = (*self.sensor, 2)  # the order of tokens
+        axes = {"token": shape, "x": (shape[0], 1, 1), "y": (1, shape[1], 1), "polarity": (1, 1, 2)}
+        total = _total([table.reshape(*axes[name], -1) for name, table in parameters.items()])
+        return jnp.broadcast_to(total, (*shape, total.shape[-1])).reshape(self.size, -1)
+
+
+def _total(vectors: list[Array]) -> Array:
+    return sum(vectors[1:], vectors[0])
 
 
 @dataclass(frozen=True)

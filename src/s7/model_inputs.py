@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float, Integer
 from s7 import checks
 from s7.config import ModelConfig
 from s7.initialization import Parameters
-from s7.signal import Rows, Signal
+from s7.signal import MOST_ROWS, Rows, Signal
 
 # Selective quantities are computed once per token instead of once per event if the vocabulary is at most this many
 # times as long as the sequence. A batch shares the table, so this is faster even for sequences shorter than it.
@@ -40,12 +40,11 @@ def encode(
         mask = jnp.arange(events) < checks.length(jnp.asarray(length), events)
     inputs = encoder.validate(inputs, dtype, mask)
     gaps = _gaps(config, dtype, dt, events, mask)
-    values = encoder(parameters, inputs)
-    rows = None
     size = getattr(encoder, "size", None)
-    if size is not None and size <= TABLE_PER_EVENT * events:
-        rows = Rows(encoder.table(parameters), inputs)  # type: ignore[arg-type]
-    return Signal(values, gaps, mask, rows=rows)
+    if size is None or size > min(TABLE_PER_EVENT * events, MOST_ROWS):
+        return Signal(encoder(parameters, inputs), gaps, mask)
+    rows = Rows(encoder.table(parameters), inputs)  # type: ignore[arg-type]
+    return Signal(rows.values(), gaps, mask, rows=rows)
 
 
 def _gaps(config: ModelConfig, dtype: DTypeLike, dt: Any, events: int, mask: Any) -> Float[Array, " L"] | None:

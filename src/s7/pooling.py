@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from s7.backend_selection import current_backend, find_backend
 from s7.signal import Rows, Signal, Timing
 
 Pool = Literal["last", "mean", "time"]
@@ -41,12 +42,8 @@ class Average(NamedTuple):
         mask: Bool[Array, "*batch N"],
     ) -> "Average":
         """The average over the axis N of the values where the mask is True."""
-        ones = mask.astype(values.dtype)
-        weights = jnp.where(mask, weights, 0)
-        weight, number = weights.sum(-1), ones.sum(-1)
-        used = jnp.where(weight[..., None] > 0, weights, ones)
-        total = jnp.maximum(used.sum(-1), jnp.finfo(values.dtype).tiny)
-        return cls(jnp.einsum("...nh,...n->...h", values, used / total[..., None]), weight, number)
+        mean = jnp.einsum("...nh,...n->...h", values, shares(weights, mask))
+        return cls(mean, jnp.where(mask, weights, 0).sum(-1), mask.astype(values.dtype).sum(-1))
 
     def merge(self, other: "Average") -> "Average":
         """The average of the values of both."""
@@ -57,6 +54,13 @@ class Average(NamedTuple):
             other.number / jnp.maximum(number, 1),
         )
         return Average(self.mean + (other.mean - self.mean) * share[..., None], weight, number)
+
+
+def shares(weights: Float[Array, "*batch N"], mask: Bool[Array, "*batch N"]) -> Float[Array, "*batch N"]:
+    """The weights over the axis N as parts of their sum. If all are zero, the parts are equal."""
+    weights = jnp.where(mask, weights, 0)
+    used = jnp.where(weights.sum(-1, keepdims=True) > 0, weights, mask.astype(weights.dtype))
+    return used / jnp.maximum(used.sum(-1, keepdims=True), jnp.finfo(weights.dtype).tiny)
 
 
 class Pending(NamedTuple):
@@ -116,58 +120,80 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
         flush: Whether the last window is complete even if it has fewer events. Otherwise it is masked and returned as
             `pending`.
     """
-    values, length = signal.values, signal.length
+    length = signal.length
     if pending is None:
         places = -(-length // stride) * stride
         offset = None
     else:
         places = (length + stride - 1 + stride - 1) // stride * stride
         offset = pending.events
-    padded = signal.mask is not None or places != length
+    padded = signal.mask is not None or places != length or pending is not None
     mask = _place(signal.valid(), places, offset, False).reshape(-1, stride)
     gaps = _place(signal.gaps(), places, offset, 0).reshape(-1, stride)
     dt = jnp.where(mask, gaps, 0).sum(1)
     counts = mask.sum(1)
+    events: Array | Rows
+    if signal.rows is None:
+        events = _place(signal.values, places, offset, 0)
+    else:
+        events = Rows(signal.rows.table, _place(signal.rows.token, places, offset, 0))
 
-    events = laid_out = _place(values, places, offset, 0)
-    if pending is not None:
+    weights = None if pool == "last" else gaps if pool == "time" else jnp.ones_like(gaps)
+    average = None
+    if pending is None:
+        share = None if weights is None else shares(weights, mask)
+        mean, last = _pooled(events, share, jnp.maximum(counts, 1) - 1 if padded else None, stride)
+    else:
         carried = pending.events > 0
+        laid_out = _place(signal.values, places, offset, 0)
         before = jnp.where(carried, pending.events - 1, places)
         laid_out = laid_out.at[before].set(pending.last, mode="drop")
         dt = dt.at[0].add(jnp.where(carried, pending.dt, 0))
         counts = counts.at[0].add(pending.events)
-    if padded or pending is not None:
-        ends = jnp.arange(0, places, stride) + jnp.maximum(counts, 1) - 1
-        last = laid_out[ends]
-    else:
-        last = laid_out[stride - 1 :: stride]
-
-    average = None
-    if pool != "last":
-        weights = gaps if pool == "time" else jnp.ones_like(gaps)
-        average = Average.over(laid_out.reshape(-1, stride, values.shape[1]), weights, mask)
-        if pending is not None:
+        last = laid_out[jnp.arange(0, places, stride) + jnp.maximum(counts, 1) - 1]
+        if weights is not None:
+            average = Average.over(laid_out.reshape(*mask.shape, -1), weights, mask)
             first = jax.tree.map(lambda q: q[0], average)
             merged = jax.tree.map(lambda new, old: jnp.where(carried, new, old), pending.average.merge(first), first)
             average = jax.tree.map(lambda q, m: q.at[0].set(m), average, merged)
-    skip = last if average is None else average.mean
+        mean = None if average is None else average.mean
 
     full = counts == stride
     present = counts > 0 if flush else full
     reset = None if signal.reset is None else _place(signal.reset, places, offset, False)
-    place_mask = None if not padded and pending is None else mask.reshape(-1)
     return Windows(
-        events=events if signal.rows is None else Rows(signal.rows.table, _place(signal.rows.token, places, offset, 0)),
+        events=events,
         last=last,
-        timing=Timing(None if signal.dt is None else gaps.reshape(-1), place_mask, reset),
+        timing=Timing(None if signal.dt is None else gaps.reshape(-1), mask.reshape(-1) if padded else None, reset),
         signal=Signal(
-            skip,
+            last if mean is None else mean,
             None if signal.dt is None else dt,
-            present if padded or pending is not None else None,
+            present if padded else None,
             None if reset is None else reset.reshape(-1, stride)[:, 0],
         ),
         pending=None if pending is None else _still_pending(pending, counts, full, average, dt, last),
     )
+
+
+def _pooled(
+    events: Float[Array, "N H"] | Rows, share: Float[Array, "M S"] | None, last: Int[Array, " M"] | None, stride: int
+) -> tuple[Float[Array, "M H"] | None, Float[Array, "M H"]]:
+    """The mean of each window, if there are shares, and the value at its last event.
+
+    Args:
+        events: The values at each position, or the table of which they are rows.
+        share: The weight of each position of each window in its mean.
+        last: The position of the last event in each window; None if all windows are full.
+        stride: The number of positions in a window.
+    """
+    table, token = events if isinstance(events, Rows) else (events, None)
+    backend = find_backend(current_backend(table.shape[0] if token is None else token.shape[0]))
+    if backend.has_pooling:
+        return backend.pool(table, token, None if share is None else share.reshape(-1), last, stride)
+    values = events.values() if isinstance(events, Rows) else events
+    ends = values[jnp.arange(0, values.shape[0], stride) + (stride - 1 if last is None else last)]
+    windows = values.reshape(-1, stride, values.shape[1])
+    return None if share is None else jnp.einsum("mnh,mn->mh", windows, share), ends
 
 
 def _still_pending(pending: Pending, counts, full, average: Average | None, dt, last) -> Pending:

@@ -107,7 +107,7 @@ class SequenceLayer(eqx.Module):
         else:
             x, final = self.states(self.drive(events), *timing, state, stride=stride, reverse=reverse)
         if ends is None:
-            ends = events.table[events.token] if isinstance(events, Rows) else events
+            ends = events.values() if isinstance(events, Rows) else events
         return self.output(x, ends), final
 
     def token_states(self, rows: Rows, timing: Timing, state: Any, *, stride: int, reverse: bool) -> tuple[Any, Any]:

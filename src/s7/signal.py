@@ -5,12 +5,24 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from s7.backend_selection import current_backend, find_backend
+
+# Kernels read tokens as floating-point numbers. Up to here they are exact.
+MOST_ROWS = 2**24
+
 
 class Rows(NamedTuple):
     """Values that are rows of a table. Functions of a single event are computed once per row and then gathered."""
 
     table: Float[Array, "V H"]
     token: Int[Array, " L"]
+
+    def values(self) -> Float[Array, "L H"]:
+        """The row of each event."""
+        backend = find_backend(current_backend(self.token.shape[0]))
+        if backend.has_pooling and self.table.shape[0] <= MOST_ROWS:
+            return backend.pool(self.table, self.token, None, None, 1)[1]
+        return self.table[self.token]
 
 
 class Timing(NamedTuple):

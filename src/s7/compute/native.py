@@ -25,6 +25,7 @@ class Native(Backend, name="native"):
 
     has_gradient = True
     has_gate = True
+    has_pooling = True
 
     def unavailable_reason(self):
         """Why the kernels cannot be used here."""
@@ -87,6 +88,11 @@ class Native(Backend, name="native"):
         index = None if token is None else token.astype(w.dtype)
         marks, initial = _marks(mask, reset, w.dtype), _as_rows(transition, state)
         return _as_state(transition, kernels.window_scan(w, drive, omega, index, dt, marks, initial, options))
+
+    def pool(self, values, token, share, last, stride):
+        """In one call, which gathers the rows of tokens as it runs."""
+        token, last = (None if q is None else q.astype(values.dtype) for q in (token, last))
+        return kernels.pool_rows(values, token, share, last, stride)
 
     def gate(self, z, gate, dropout, skip):
         """In one call."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 
 _FOLDER = Path(__file__).parent
-CALLS = ("block", "scan", "quadratic", "bilinear", "window_scan", "gate")
+CALLS = ("block", "scan", "quadratic", "bilinear", "window_scan", "pool_rows", "gate")
 
 
 @cache

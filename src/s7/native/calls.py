@@ -57,6 +57,8 @@ def differentiable(
     value: Callable[..., Sequence[Array]],
     value_and_saved: Callable[..., tuple[Sequence[Array], Any]],
     gradient: Callable[..., tuple[Array, ...]],
+    *,
+    selective: bool = False,
 ) -> Callable[..., list[Array]]:
     """Make a differentiable function f(*arrays, options) from the forward and backward custom calls.
 
@@ -66,16 +68,24 @@ def differentiable(
         value: value(options, *arrays) returns the results.
         value_and_saved: Returns the results and the residuals that `gradient` needs.
         gradient: gradient(options, saved, gradients of the results) returns the gradients of the arrays.
+        selective: Whether `gradient` takes a fourth argument: a tuple that says for each array whether its gradient
+            is needed. The others may be zero.
     """
-    function = jax.custom_vjp(value, nondiff_argnums=(0,))
-    function.defvjp(value_and_saved, gradient)
+    # The first argument is a pair: the options, and for which arrays a gradient is needed.
+    function = jax.custom_vjp(lambda how, *arrays: value(how[0], *arrays), nondiff_argnums=(0,))
+    function.defvjp(
+        lambda how, *arrays: value_and_saved(how[0], *arrays),
+        lambda how, saved, gradients: gradient(*how[:1], saved, gradients, *how[1:]),
+    )
 
     def run(*arrays, options):
         return value(options, *arrays)
 
     def jvp(primals, tangents, *, options):
         # A separate primitive, so that vmap sees the whole call before grad expands it.
-        return jax.jvp(partial(function, options), tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
+        needed = tuple(not isinstance(tangent, ad.Zero) for tangent in tangents)
+        how = (options, needed) if selective else (options,)
+        return jax.jvp(partial(function, how), tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
 
     bind = _primitive(name, weights, run, jvp).bind
     return lambda *arrays, options: bind(*as_jax(*arrays), options=options)

@@ -170,6 +170,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_bilinear, s7::bilinear, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_bilinear_gradient, s7::bilinear_gradient, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_window_scan, s7::window_scan, s7::bind_windows());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_window_scan_gradient, s7::window_scan_gradient, s7::bind_windows());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows, s7::pool_rows, s7::bind().Attr<int64_t>("stride"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows_gradient, s7::pool_rows_gradient, s7::bind().Attr<int64_t>("stride"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate, s7::gate, s7::bind().Attr<int64_t>("threshold"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate_gradient, s7::gate_gradient, s7::bind().Attr<int64_t>("threshold"));
 

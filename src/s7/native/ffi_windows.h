@@ -6,6 +6,14 @@
 namespace s7 {
 namespace {
 
+// Whether all numbers are at least 0 and below `end`.
+template <class T>
+bool all_below(const T* numbers, int64_t count, T end) {
+  bool holds = true;
+  for (int64_t n = 0; n < count; ++n) holds &= numbers[n] >= 0 && numbers[n] < end;
+  return holds;
+}
+
 struct WindowOptions {
   bool oscillate, reverse;
   int64_t gain, stride;
@@ -45,8 +53,7 @@ WindowInputs<T> window_inputs(Arrays<T>& arrays, const WindowShape& shape, const
   in.drive = tokens ? arrays.take("drive", {shape.table, S}) : arrays.take("drive", {N, L, S});
   in.omega = arrays.take_if(shape.layer.oscillate, "omega", {P});
   if (in.token != nullptr)
-    for (int64_t n = 0; n < N * L; ++n)
-      arrays.require(in.token[n] >= 0 && in.token[n] < T(shape.table), "a token is not a row of the table");
+    arrays.require(all_below(in.token, N * L, T(shape.table)), "a token is not a row of the table");
   return in;
 }
 
@@ -72,7 +79,7 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
     const int64_t N = shape.layer.batch, P = shape.layer.state, S = shape.layer.rows(), V = shape.table;
     auto x = arrays.take("x", {N, M, S}), gradient = arrays.take("gradient", {N, M, S});
     const int64_t G = arrays.result_size(4, 0);
-    auto ddt = arrays.give_if(in.dt != nullptr, "ddt", {N, L});
+    auto ddt = arrays.give_if(arrays.result_size(0, 1) > 0, "ddt", {N, L});
     auto dinitial = arrays.give("dinitial", {N, S});
     auto draw = V > 0 ? arrays.give("draw", {G, V, P}) : arrays.give("draw", {N, L, P});
     auto ddrive = V > 0 ? arrays.give("ddrive", {G, V, S}) : arrays.give("ddrive", {N, L, S});
@@ -94,6 +101,69 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
           advance(each * L * S, in.drive);
         }
         advance(P, domega);
+      }
+    });
+  });
+}
+
+// Derives the sizes from the arrays values, token, share and last.
+template <class T>
+PoolShape pool_shape(Arrays<T>& arrays, int64_t stride, int64_t batch, int64_t windows) {
+  const bool tokens = arrays.has(1);
+  arrays.require(stride > 0 && windows > 0, "there are no windows");
+  return {batch, windows, stride, arrays.size(0, tokens ? 1 : 2), tokens ? arrays.size(0, 0) : 0};
+}
+
+template <class T>
+PoolInputs<T> pool_inputs(Arrays<T>& arrays, const PoolShape& shape, const T*) {
+  const int64_t N = shape.batch, L = shape.windows * shape.stride, H = shape.width;
+  const bool tokens = arrays.has(1), means = arrays.has(2), places = arrays.has(3);
+  PoolInputs<T> in = {};
+  in.values = tokens ? arrays.take("values", {shape.table, H}) : arrays.take("values", {N, L, H});
+  in.token = arrays.take_if(tokens, "token", {N, L});
+  in.share = arrays.take_if(means, "share", {N, L});
+  in.last = arrays.take_if(places, "last", {N, shape.windows});
+  if (in.token != nullptr)
+    arrays.require(all_below(in.token, N * L, T(shape.table)), "a token is not a row of the table");
+  if (in.last != nullptr)
+    arrays.require(all_below(in.last, N * shape.windows, T(shape.stride)), "a last event is not in its window");
+  return in;
+}
+
+ffi::Error pool_rows(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
+                     int64_t stride) {
+  return with_arrays("s7 pool_rows", arguments, results, [&](auto& arrays, bool is_complex) {
+    arrays.require(!is_complex, "values must be real");
+    const PoolShape shape = pool_shape(arrays, stride, arrays.result_size(1, 0), arrays.result_size(1, 1));
+    const auto in = pool_inputs(arrays, shape, arrays.none());
+    const auto mean = arrays.give_if(in.share != nullptr, "mean", {shape.batch, shape.windows, shape.width});
+    const auto ends = arrays.give("ends", {shape.batch, shape.windows, shape.width});
+    return arrays.run([&] { kernels_for(in.values).pool_rows(shape, in, mean, ends, pool_of(threads)); });
+  });
+}
+
+ffi::Error pool_rows_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
+                              int64_t stride) {
+  return with_arrays("s7 pool_rows_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
+    arrays.require(!is_complex, "values must be real");
+    PoolShape shape = pool_shape(arrays, stride, arrays.size(5, 0), arrays.size(5, 1));
+    auto in = pool_inputs(arrays, shape, arrays.none());
+    const int64_t N = shape.batch, M = shape.windows, L = M * stride, H = shape.width, V = shape.table;
+    auto mean = arrays.take_if(in.share != nullptr, "mean_gradient", {N, M, H});
+    auto ends = arrays.take("ends_gradient", {N, M, H});
+    const int64_t G = V > 0 ? arrays.result_size(0, 0) : 1;
+    auto values = V > 0 ? arrays.give("dvalues", {G, V, H}) : arrays.give("dvalues", {N, L, H});
+    auto share = arrays.give_if(arrays.result_size(1, 1) > 0, "dshare", {N, L});
+    arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
+    return arrays.run([&] {
+      const int64_t each = N / G;
+      shape.batch = each;
+      for (int64_t g = 0; g < G; ++g) {
+        kernels_for(in.values).pool_rows_gradient(shape, in, mean, ends, values, share, pool_of(threads));
+        advance(each * L, in.token, in.share, share);
+        advance(each * M, in.last);
+        advance(each * M * H, mean, ends);
+        advance(V * H, values);
       }
     });
   });

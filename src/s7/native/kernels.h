@@ -161,6 +161,19 @@ struct WindowGradients {
   T *dt, *initial, *raw, *drive, *omega;
 };
 
+// Pools windows of `stride` events: their mean, weighted by `share`, and their last event.
+struct PoolShape {
+  int64_t batch, windows, stride, width, table;  // table: number of rows of the token table
+};
+
+// `token` is null if each event has its own row, `share` if there is no mean, `last` if every window is full.
+template <class T>
+struct PoolInputs {
+  const T* values;         // (table, width), or (batch, windows · stride, width)
+  const T *token, *share;  // (batch, windows · stride)
+  const T* last;           // (batch, windows): the position in the window
+};
+
 template <class T>
 struct Kernels {
   void (*block)(const BlockShape&, const BlockInputs<T>&, const BlockOutputs<T>&, Pool);
@@ -182,6 +195,11 @@ struct Kernels {
   void (*window_scan)(const WindowShape&, const WindowInputs<T>&, T* x, Pool);
   void (*window_scan_gradient)(const WindowShape&, const WindowInputs<T>&, const T* x, const T* x_gradient,
                                const WindowGradients<T>&, Pool);
+  // Computes the mean and the last vector, (batch, windows, width) each. Either can be null.
+  void (*pool_rows)(const PoolShape&, const PoolInputs<T>&, T* mean, T* ends, Pool);
+  // Computes the gradients of the values and, if it is not null, of `share`.
+  void (*pool_rows_gradient)(const PoolShape&, const PoolInputs<T>&, const T* mean_gradient, const T* ends_gradient,
+                             T* values_gradient, T* share_gradient, Pool);
   void (*gate)(const GateShape&, const GateInputs<T>&, T* out, Pool);
   void (*gate_gradient)(const GateShape&, const GateInputs<T>&, const T* out_gradient, const GateGradients<T>&, Pool);
 };

@@ -109,10 +109,10 @@ def _make_window_scan(name: str, weights: slice):
     def shapes(token, dt, marks, initial, raw, drive, omega, options, windows):
         return [(initial.shape[0], windows, initial.shape[1])]
 
-    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, options, groups):
+    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, options, groups, timed):
         shared = raw.ndim == 2
         of_rows = [(groups, *q.shape) if shared else q.shape for q in (raw, drive)]
-        return [dt.shape, initial.shape, *of_rows, (groups, *omega.shape)]
+        return [dt.shape if timed else (dt.shape[0], 0), initial.shape, *of_rows, (groups, *omega.shape)]
 
     call = custom_call("s7_window_scan", weights, shapes)
     gradient_call = custom_call("s7_window_scan_gradient", weights, gradient_shapes)
@@ -123,13 +123,18 @@ def _make_window_scan(name: str, weights: slice):
         (x,) = call(*arrays, options=options, windows=length // options.stride)
         return [x], (*arrays, x)
 
-    def gradient(options, saved, gradients):
-        ddt, dinitial, draw, ddrive, domega = gradient_call(*saved, *gradients, options=options, groups=1)
+    def gradient(options, saved, gradients, needed):
+        ddt, *found = gradient_call(*saved, *gradients, options=options, groups=1, timed=needed[1])
+        dinitial, draw, ddrive, domega = found
         shared = saved[4].ndim == 2
         of_rows = (draw[0], ddrive[0]) if shared else (draw, ddrive)
+        ddt = ddt if needed[1] else jnp.zeros_like(saved[1])
         return jnp.zeros_like(saved[0]), ddt, jnp.zeros_like(saved[2]), dinitial, *of_rows, domega[0]
 
-    return differentiable(name, weights, lambda *arguments: value_and_saved(*arguments)[0], value_and_saved, gradient)
+    def value(*arguments):
+        return value_and_saved(*arguments)[0]
+
+    return differentiable(name, weights, value, value_and_saved, gradient, selective=True)
 
 
 _token_scan = _make_window_scan("s7_token_windows", slice(4, 7))
@@ -154,6 +159,73 @@ def window_scan(
     else:
         (x,) = _token_scan(token[None], dt, marks, initial[None], raw, drive, omega, options=options)
     return x[0]
+
+
+class PoolOptions(NamedTuple):
+    """The number of events in a window."""
+
+    stride: int
+
+
+def _make_pool(name: str, weights: slice):
+    """The pooling of events that share rows of a table (it is then a weight), or have a row each (data)."""
+
+    def shapes(values, token, share, last, options, windows):
+        batch, width = (token if values.ndim == 2 else values).shape[0], values.shape[-1]
+        return [(batch, windows if share.shape[1] else 0, width), (batch, windows, width)]
+
+    def gradient_shapes(values, token, share, last, mean_gradient, ends_gradient, options, groups, timed):
+        shared = values.ndim == 2
+        of_share = share.shape if timed else (share.shape[0], 0)
+        return [(groups, *values.shape) if shared else values.shape, of_share]
+
+    call = custom_call("s7_pool_rows", weights, shapes)
+    gradient_call = custom_call("s7_pool_rows_gradient", weights, gradient_shapes)
+
+    def value(options, values, token, share, last):
+        length = (token if values.ndim == 2 else values).shape[1]
+        return call(values, token, share, last, options=options, windows=length // options.stride)
+
+    def value_and_saved(options, *arrays):
+        return value(options, *arrays), arrays
+
+    def gradient(options, saved, gradients, needed):
+        values, token, share, last = saved
+        dvalues, dshare = gradient_call(*saved, *gradients, options=options, groups=1, timed=needed[2])
+        dvalues = dvalues[0] if values.ndim == 2 else dvalues
+        dshare = dshare if needed[2] else jnp.zeros_like(share)
+        return dvalues, jnp.zeros_like(token), dshare, jnp.zeros_like(last)
+
+    return differentiable(name, weights, value, value_and_saved, gradient, selective=True)
+
+
+_token_pool = _make_pool("s7_token_pool", slice(0, 1))
+_event_pool = _make_pool("s7_event_pool", slice(0, 0))
+
+
+def pool_rows(
+    values: Float[Array, "R H"],
+    token: Float[Array, " L"] | None,
+    share: Float[Array, " L"] | None,
+    last: Float[Array, " M"] | None,
+    stride: int,
+) -> tuple[Float[Array, "M H"] | None, Float[Array, "M H"]]:
+    """The sum over each window of share_k u_k, and u_k at its last event.
+
+    Args:
+        values: u_k of each event or, with tokens, of each row of a table.
+        token: The row of each event.
+        share: The weight of each event in the mean; None: no mean is computed.
+        last: The position of the last event in its window; None if all windows are full.
+        stride: The number of events in a window. It divides L.
+    """
+    absent = jnp.zeros((1, 0), values.dtype)
+    share, last = (absent if q is None else q[None] for q in (share, last))
+    if token is None:
+        mean, ends = _event_pool(values[None], absent, share, last, options=PoolOptions(stride))
+    else:
+        mean, ends = _token_pool(values, token[None], share, last, options=PoolOptions(stride))
+    return mean[0] if share.shape[1] else None, ends[0]
 
 
 # The end of a block ---------------------------------------------------------------------------------------------------

@@ -1,121 +1,322 @@
 // The state at the end of every window of events. Events can be rows of a table.
 //
-//     x_k = a_k x_{k-1} + g_k v_k, read at the last event of each window      a_k, g_k from w_k and dt_k
+//     x_k = a_k x_{k-1} + v_k, read at the last event of each window        a_k from w_k and dt_k,  v_k = g_k (B_k u_k
+//     + b)
 //
-// With tokens, w_k and v_k are rows of a table with one row per token. Without tokens, there is one row per event. Only
-// the states at the ends of windows are stored. The gradient recomputes the others.
+// With tokens, w_k and B_k u_k + b are rows of a table with one row per token, and everything that does not depend on
+// dt_k is computed once per row. Without tokens, there is one row per event. Only the states at the ends of windows are
+// stored. The gradient recomputes the others.
 #pragma once
 
+#include <type_traits>
+
 #include "discretization.h"
-#include "parallel.h"
-#include "tiles.h"
+#include "shared_rows.h"
 
 namespace s7::S7_ISA {
 
-template <class T>
-inline Vector<T> load_some(const T* from, int64_t count) {
-  if (count >= kLanes<T>) return load(from);
-  Vector<T> v = {};
-  for (int64_t n = 0; n < count; ++n) v[n] = from[n];
-  return v;
-}
+// Where the quantities of an event come from: its own row, a row of a table that holds a_k and v_k (regular time), or a
+// row of a table that holds the rate and v_k.
+enum class Source { kEvents, kRegular, kTimed };
 
-template <class T>
-inline void store_some(T* to, int64_t count, Vector<T> v) {
-  if (count >= kLanes<T>) return store(to, v);
-  for (int64_t n = 0; n < count; ++n) to[n] = v[n];
-}
-
-template <class T>
-inline void add_some(T* to, int64_t count, Vector<T> v) {
-  store_some(to, count, load_some(to, count) + v);
-}
-
-// Work is divided into groups of columns and parts of the batch. Sums over events that share a row are computed within
-// each part, then over the parts, in an order that does not depend on the number of threads.
-struct Cut {
-  int64_t groups, parts, batch;
-
-  static Cut of(int64_t columns, int64_t lanes, int64_t batch) {
-    const int64_t groups = (columns + lanes - 1) / lanes, wanted = groups >= 4 ? 1 : groups >= 2 ? 2 : 4;
-    return {groups, wanted < batch ? wanted : batch, batch};
-  }
-
-  int64_t first(int64_t part) const { return part * batch / parts; }
+// The states of one vector: the index of the vector and of its first state, and the number of states from there on.
+struct Group {
+  int64_t number, first, count;
 };
 
-// total[n] = Σ_part sums[part · stride + n].
-template <class T>
-void add_parts(const T* sums, int64_t parts, int64_t size, T* total, int64_t stride, Pool pool) {
-  constexpr int64_t kBlock = 4096;
-  parallel(pool, (size + kBlock - 1) / kBlock, [&](int64_t block) {
-    const int64_t first = block * kBlock, last = first + kBlock < size ? first + kBlock : size;
-    for (int64_t n = first; n < last; ++n) {
-      T sum = sums[n];
-      for (int64_t part = 1; part < parts; ++part) sum += sums[part * stride + n];
-      total[n] = sum;
-    }
-  });
-}
-
-template <class T>
-class WindowScan {
+// Runs along sequences for the states of one vector.
+template <class T, Source kSource, bool kComplex>
+class WindowWalk {
  public:
   using V = Vector<T>;
+  using State = Complex<T>;
 
-  WindowScan(const WindowShape& shape, const WindowInputs<T>& in)
+  // Vectors per row of the prepared table, and of the table of gradients: the rate, then v.
+  static constexpr int64_t kRecord = (kSource == Source::kRegular && kComplex ? 2 : 1) + (kComplex ? 2 : 1);
+  static constexpr int64_t kGradients = kComplex ? 3 : 2;
+
+  WindowWalk(const WindowShape& shape, const WindowInputs<T>& in, const T* table, Group group)
       : shape_(shape),
         in_(in),
         states_(shape.layer.state),
         rows_(shape.layer.rows()),
         length_(shape.layer.length),
         windows_(shape.layer.length / shape.stride),
+        group_(group),
         discretization_(shape.layer, in.dt != nullptr),
-        cut_(Cut::of(states_, kLanes<T>, shape.layer.batch)) {}
+        exponential_(in.dt != nullptr || kComplex),
+        omega_(kComplex ? load_some(in.omega + group.first, group.count) : V{}),
+        table_(table + (kSource == Source::kEvents ? 0 : group.number * shape.table * kRecord * kLanes<T>)) {}
 
-  void forward(T* x, Pool pool) const {
-    const int64_t groups = cut_.groups;
-    parallel(pool, shape_.layer.batch * groups, [&](int64_t task) {
-      const int64_t n = task / groups, first = task % groups * kLanes<T>;
-      const Group group = {first, states_ - first};
-      State state = initial(n, group);
-      for (int64_t m = 0; m < windows_; ++m) {
-        const int64_t window = shape_.layer.reverse ? windows_ - 1 - m : m;
-        for (int64_t j = 0; j < shape_.stride; ++j) state = after(event(n, window, j), group, state);
-        keep(state, group, x + (n * windows_ + window) * rows_);
+  // Computes the record of one row of the table.
+  void prepare(int64_t row, T* record) const {
+    const auto point = discretization_.at(raw_at(row), all(T(1)));
+    const State drive = pair_at(in_.drive + row * rows_);
+    if (kSource == Source::kRegular) {
+      const State factor = turned(point.modulus, T(1));
+      record = append(record, factor.real);
+      if (kComplex) record = append(record, factor.imaginary);
+    } else {
+      record = append(record, point.rate);
+    }
+    record = append(record, drive.real * point.gain);
+    if (kComplex) append(record, drive.imaginary * point.gain);
+  }
+
+  void forward(int64_t n, T* x) const {
+    State state = initial(n);
+    for (int64_t m = 0; m < windows_; ++m) {
+      const int64_t window = shape_.layer.reverse ? windows_ - 1 - m : m;
+      for (int64_t j = 0; j < shape_.stride; ++j) {
+        Step step;
+        load_step(n, window, j, step);
+        state = after(step, state);
       }
-    });
+      keep(state, x + (n * windows_ + window) * rows_);
+    }
+  }
+
+  // The gradients of one task.
+  struct Gradients {
+    T *table, *raw, *drive, *gaps, *initial;
+    V omega;
+  };
+
+  // Runs backwards along sequence n.
+  void back(int64_t n, const T* x, const T* x_gradient, Gradients& out) {
+    if (steps_.size() == 0) steps_ = Buffer<Step>(shape_.stride);
+    State adjoint = {};
+    for (int64_t m = windows_ - 1; m >= 0; --m) {
+      const int64_t window = shape_.layer.reverse ? windows_ - 1 - m : m;
+      const int64_t previous = shape_.layer.reverse ? window + 1 : window - 1;
+      State state = m == 0 ? initial(n) : pair_at(x + (n * windows_ + previous) * rows_);
+      for (int64_t j = 0; j < shape_.stride; ++j) {
+        load_step(n, window, j, steps_[j]);
+        state = after(steps_[j], state);
+      }
+      const State arriving = pair_at(x_gradient + (n * windows_ + window) * rows_);
+      adjoint.real += arriving.real;
+      if (kComplex) adjoint.imaginary += arriving.imaginary;
+      for (int64_t j = shape_.stride - 1; j >= 0; --j) step_back(steps_[j], adjoint, out);
+    }
+    keep(adjoint, out.initial + n * rows_);
+  }
+
+  // Computes the gradients of raw and drive of one row of the table from the sums of its gradients.
+  void finish(int64_t row, const V* sums, const WindowGradients<T>& out) const {
+    const V w = raw_at(row);
+    const auto point = discretization_.at(w, all(T(1)));
+    const State drive = pair_at(in_.drive + row * rows_);
+    V gain = sums[1] * drive.real;
+    if (kComplex) gain += sums[2] * drive.imaginary;
+    const V rate = sums[0] + gain * point.gain_slope;
+    store_some(out.raw + row * states_ + group_.first, group_.count, discretization_.raw_gradient(point, w, rate));
+    keep({sums[1] * point.gain, kComplex ? sums[2] * point.gain : V{}}, out.drive + row * rows_);
+  }
+
+ private:
+  struct Step {
+    int64_t at, row;
+    T dt;
+    bool absent, reset;
+    State factor, v, before;
+    V rate, gain, gain_slope;
+  };
+
+  void load_step(int64_t n, int64_t window, int64_t j, Step& step) const {
+    const int64_t within = shape_.layer.reverse ? shape_.stride - 1 - j : j;
+    const int64_t at = n * length_ + window * shape_.stride + within;
+    const int mark = in_.marks == nullptr ? 0 : int(in_.marks[at]);
+    step.at = at;
+    step.row = kSource == Source::kEvents ? at : int64_t(in_.token[at]);
+    step.dt = kSource == Source::kRegular || in_.dt == nullptr ? T(1) : in_.dt[at];
+    step.absent = (mark & kAbsent) != 0;
+    step.reset = (mark & kReset) != 0;
+    if (!step.absent) load_factors(step);
+  }
+
+  void load_factors(Step& step) const {
+    if constexpr (kSource == Source::kEvents) {
+      const auto point = discretization_.at(raw_at(step.row), all(step.dt));
+      const State drive = pair_at(in_.drive + step.row * rows_);
+      step.factor = turned(point.modulus, step.dt);
+      step.v = {drive.real * point.gain, kComplex ? drive.imaginary * point.gain : V{}};
+      step.rate = point.rate;
+      step.gain = point.gain;
+      step.gain_slope = point.gain_slope;
+    } else {
+      const T* record = table_ + step.row * kRecord * kLanes<T>;
+      if constexpr (kSource == Source::kRegular) {
+        step.factor = {load(record), kComplex ? load(record + kLanes<T>) : V{}};
+      } else {
+        step.rate = load(record);
+        step.factor = turned(exponential(-step.rate * step.dt).value, step.dt);
+      }
+      const T* v = record + (kRecord - (kComplex ? 2 : 1)) * kLanes<T>;
+      step.v = {load(v), kComplex ? load(v + kLanes<T>) : V{}};
+    }
+  }
+
+  State after(Step& step, State state) const {
+    if (step.reset) state = State{};
+    step.before = state;
+    if (step.absent) return state;
+    const State &a = step.factor, &v = step.v;
+    if (!kComplex) return {a.real * state.real + v.real, V{}};
+    return {a.real * state.real - a.imaginary * state.imaginary + v.real,
+            a.real * state.imaginary + a.imaginary * state.real + v.imaginary};
+  }
+
+  // Adds to the gradients of an event's row and gap, and replaces `adjoint` by the adjoint of the state before it.
+  void step_back(const Step& step, State& adjoint, Gradients& out) const {
+    if (step.absent) {
+      if (step.reset) adjoint = State{};
+      if (out.gaps != nullptr) out.gaps[step.at] = 0;
+      if (kSource == Source::kEvents) store_event(step.row, V{}, State{}, out);
+      return;
+    }
+    const State &a = step.factor, &x = step.before;  // after a reset x = 0, so a has no gradient
+    State gradient = {adjoint.real * x.real, V{}};
+    if (kComplex) {
+      gradient.real += adjoint.imaginary * x.imaginary;
+      gradient.imaginary = adjoint.imaginary * x.real - adjoint.real * x.imaginary;
+    }
+    // The gradients of log |a_k| and of the angle of a_k.
+    V modulus = gradient.real * a.real, angle = {};
+    if (kComplex) {
+      modulus += gradient.imaginary * a.imaginary;
+      angle = gradient.imaginary * a.real - gradient.real * a.imaginary;
+      out.omega += angle * step.dt;
+    }
+    const V rate = exponential_ ? -modulus * step.dt : -gradient.real;
+    if (kSource == Source::kEvents) {
+      store_event(step, rate, adjoint, out);
+    } else {
+      T* sums = out.table + step.row * kGradients * kLanes<T>;
+      store(sums, load(sums) + rate);
+      store(sums + kLanes<T>, load(sums + kLanes<T>) + adjoint.real);
+      if (kComplex) store(sums + 2 * kLanes<T>, load(sums + 2 * kLanes<T>) + adjoint.imaginary);
+    }
+    if (kSource != Source::kRegular && out.gaps != nullptr) {
+      const V gap = angle * omega_ - modulus * step.rate;
+      T sum = 0;
+      for (int64_t p = 0; p < kLanes<T> && p < group_.count; ++p) sum += gap[p];
+      out.gaps[step.at] = sum;
+    }
+    if (step.reset) {
+      adjoint = State{};
+    } else if (kComplex) {
+      adjoint = {a.real * adjoint.real + a.imaginary * adjoint.imaginary,
+                 a.real * adjoint.imaginary - a.imaginary * adjoint.real};
+    } else {
+      adjoint.real = a.real * adjoint.real;
+    }
+  }
+
+  // Stores the gradients of an event with a row of its own.
+  void store_event(const Step& step, V rate, const State& adjoint, Gradients& out) const {
+    const State drive = pair_at(in_.drive + step.row * rows_);
+    V gain = adjoint.real * drive.real;
+    if (kComplex) gain += adjoint.imaginary * drive.imaginary;
+    const V w = raw_at(step.row);
+    typename Discretization<T>::Point point = {};
+    point.rate = step.rate;
+    store_event(step.row, discretization_.raw_gradient(point, w, rate + gain * step.gain_slope),
+                {adjoint.real * step.gain, kComplex ? adjoint.imaginary * step.gain : V{}}, out);
+  }
+
+  void store_event(int64_t row, V raw, const State& drive, Gradients& out) const {
+    store_some(out.raw + row * states_ + group_.first, group_.count, raw);
+    keep(drive, out.drive + row * rows_);
+  }
+
+  V raw_at(int64_t row) const { return load_some(in_.raw + row * states_ + group_.first, group_.count); }
+
+  State pair_at(const T* from) const {
+    return {load_some(from + group_.first, group_.count),
+            kComplex ? load_some(from + states_ + group_.first, group_.count) : V{}};
+  }
+
+  State initial(int64_t n) const { return pair_at(in_.initial + n * rows_); }
+
+  void keep(const State& state, T* to) const {
+    store_some(to + group_.first, group_.count, state.real);
+    if (kComplex) store_some(to + states_ + group_.first, group_.count, state.imaginary);
+  }
+
+  State turned(V modulus, T dt) const {
+    if (!kComplex) return {modulus, V{}};
+    const Turn<T> turned = turn(omega_ * dt);
+    return {modulus * turned.cosine, modulus * turned.sine};
+  }
+
+  static T* append(T* record, V v) {
+    store(record, v);
+    return record + kLanes<T>;
+  }
+
+  const WindowShape& shape_;
+  const WindowInputs<T>& in_;
+  const int64_t states_, rows_, length_, windows_;
+  const Group group_;
+  const Discretization<T> discretization_;
+  const bool exponential_;
+  const V omega_;
+  const T* const table_;
+  Buffer<Step> steps_;
+};
+
+template <class T, Source kSource, bool kComplex>
+class WindowScan {
+ public:
+  using Walk = WindowWalk<T, kSource, kComplex>;
+  static constexpr bool kShared = kSource != Source::kEvents;
+
+  WindowScan(const WindowShape& shape, const WindowInputs<T>& in, Pool pool)
+      : shape_(shape),
+        in_(in),
+        pool_(pool),
+        cut_(Cut::of(shape.layer.state, kLanes<T>, shape.layer.batch, shape.layer.events(), shape.table)),
+        table_(kShared ? cut_.groups * shape.table * Walk::kRecord * kLanes<T> : 0) {
+    if (kShared)
+      for_rows([&](const Walk& walk, int64_t group, int64_t row) {
+        walk.prepare(row, table_.data() + (group * shape_.table + row) * Walk::kRecord * kLanes<T>);
+      });
+  }
+
+  void forward(T* x) const {
+    parallel(pool_, shape_.layer.batch * cut_.groups,
+             [&](int64_t task) { walk(task % cut_.groups).forward(task / cut_.groups, x); });
   }
 
   // Computes the gradients of the inputs from the gradient of x.
-  void gradient(const T* x, const T* x_gradient, const WindowGradients<T>& out, Pool pool) const {
-    const int64_t batch = shape_.layer.batch, events = batch * length_, groups = cut_.groups;
-    const bool shared = in_.token != nullptr;
-    const int64_t parts = shared ? cut_.parts : batch, table = shape_.table * (states_ + rows_);
-    Buffer<T> tables(shared ? parts * table : 0), gaps(out.dt == nullptr ? 0 : groups * events);
+  void gradient(const T* x, const T* x_gradient, const WindowGradients<T>& out) const {
+    const int64_t batch = shape_.layer.batch, events = shape_.layer.events(), groups = cut_.groups;
+    const int64_t parts = kShared ? cut_.parts : batch, each = shape_.table * Walk::kGradients * kLanes<T>;
+    Buffer<T> tables(kShared ? parts * groups * each : 0), gaps(out.dt == nullptr ? 0 : groups * events);
     Buffer<T> omegas(parts * groups * kLanes<T>);
-    if (shared)
-      parallel(pool, parts,
-               [&](int64_t part) { std::memset(tables.data() + part * table, 0, size_t(table) * sizeof(T)); });
-    parallel(pool, parts * groups, [&](int64_t task) {
-      const int64_t part = task / groups, group = task % groups, first = group * kLanes<T>;
-      T* raw = shared ? tables.data() + part * table : out.raw;
-      T* drive = shared ? raw + shape_.table * states_ : out.drive;
-      Buffer<Step> steps(shape_.stride);
-      V omega = {};
-      const int64_t begin = shared ? cut_.first(part) : part, end = shared ? cut_.first(part + 1) : part + 1;
-      for (int64_t n = begin; n < end; ++n)
-        omega += back(n, {first, states_ - first}, x, x_gradient, raw, drive,
-                      gaps.size() == 0 ? nullptr : gaps.data() + group * events, out.initial, steps);
-      store(omegas.data() + task * kLanes<T>, omega);
+    parallel(pool_, parts * groups, [&](int64_t task) {
+      const int64_t part = task / groups, group = task % groups;
+      T* table = kShared ? tables.data() + task * each : nullptr;
+      if (kShared) std::memset(table, 0, size_t(each) * sizeof(T));
+      T* of_gaps = out.dt == nullptr ? nullptr : gaps.data() + group * events;
+      typename Walk::Gradients gradients = {table, out.raw, out.drive, of_gaps, out.initial, {}};
+      Walk walk = this->walk(group);
+      const int64_t begin = kShared ? cut_.first(part) : part, end = kShared ? cut_.first(part + 1) : part + 1;
+      for (int64_t n = begin; n < end; ++n) walk.back(n, x, x_gradient, gradients);
+      store(omegas.data() + task * kLanes<T>, gradients.omega);
     });
-    if (shared) {
-      add_parts(tables.data(), parts, shape_.table * states_, out.raw, table, pool);
-      add_parts(tables.data() + shape_.table * states_, parts, shape_.table * rows_, out.drive, table, pool);
-    }
-    if (out.dt != nullptr) add_parts(gaps.data(), groups, events, out.dt, events, pool);
+    if (kShared)
+      for_rows([&](const Walk& walk, int64_t group, int64_t row) {
+        Vector<T> sums[Walk::kGradients] = {};
+        for (int64_t part = 0; part < parts; ++part)
+          for (int64_t v = 0; v < Walk::kGradients; ++v)
+            sums[v] += load(tables.data() + (part * groups + group) * each + (row * Walk::kGradients + v) * kLanes<T>);
+        walk.finish(row, sums, out);
+      });
+    if (out.dt != nullptr) add_parts(gaps.data(), groups, events, out.dt, events, pool_);
     if (out.omega != nullptr)
-      for (int64_t p = 0; p < states_; ++p) {
+      for (int64_t p = 0; p < shape_.layer.state; ++p) {
         T sum = 0;
         for (int64_t part = 0; part < parts; ++part)
           sum += omegas[(part * groups + p / kLanes<T>)*kLanes<T> + p % kLanes<T>];
@@ -124,165 +325,57 @@ class WindowScan {
   }
 
  private:
-  // The states of one vector: the index of the first, and the number of states from there to the end.
-  struct Group {
-    int64_t first, count;
-  };
-
-  struct State {
-    V real, imaginary;
-  };
-
-  struct Event {
-    int64_t at, row;
-    T dt;
-    bool absent, reset;
-  };
-
-  // The data of one event that the gradient needs.
-  struct Step {
-    Event event;
-    State before;
-  };
-
-  Event event(int64_t n, int64_t window, int64_t j) const {
-    const int64_t within = shape_.layer.reverse ? shape_.stride - 1 - j : j;
-    const int64_t at = n * length_ + window * shape_.stride + within;
-    const int mark = in_.marks == nullptr ? 0 : int(in_.marks[at]);
-    return {at, in_.token == nullptr ? at : int64_t(in_.token[at]), in_.dt == nullptr ? T(1) : in_.dt[at],
-            (mark & kAbsent) != 0, (mark & kReset) != 0};
+  Walk walk(int64_t group) const {
+    const int64_t first = group * kLanes<T>;
+    return Walk(shape_, in_, table_.data(), {group, first, shape_.layer.state - first});
   }
 
-  State initial(int64_t n, Group group) const {
-    const T* from = in_.initial + n * rows_ + group.first;
-    return {load_some(from, group.count), complex() ? load_some(from + states_, group.count) : V{}};
-  }
-
-  void keep(const State& state, Group group, T* x) const {
-    store_some(x + group.first, group.count, state.real);
-    if (complex()) store_some(x + states_ + group.first, group.count, state.imaginary);
-  }
-
-  bool complex() const { return shape_.layer.oscillate; }
-
-  Turn<T> turned(const Event& event, Group group) const {
-    return turn(load_some(in_.omega + group.first, group.count) * event.dt);
-  }
-
-  State after(const Event& event, Group group, State x) const {
-    if (event.reset) x = State{};
-    if (event.absent) return x;
-    const auto point =
-        discretization_.at(load_some(in_.raw + event.row * states_ + group.first, group.count), all(event.dt));
-    const T* drive = in_.drive + event.row * rows_ + group.first;
-    const V real = load_some(drive, group.count) * point.gain;
-    if (!complex()) return {point.modulus * x.real + real, V{}};
-    const Turn<T> turned = this->turned(event, group);
-    const V cosine = point.modulus * turned.cosine, sine = point.modulus * turned.sine;
-    const V imaginary = load_some(drive + states_, group.count) * point.gain;
-    return {cosine * x.real - sine * x.imaginary + real, cosine * x.imaginary + sine * x.real + imaginary};
-  }
-
-  // Runs backwards along one sequence. Returns the gradient of omega.
-  V back(int64_t n, Group group, const T* x, const T* x_gradient, T* raw, T* drive, T* gaps, T* initial_gradient,
-         Buffer<Step>& steps) const {
-    State adjoint = {};
-    V omega = {};
-    for (int64_t m = windows_ - 1; m >= 0; --m) {
-      const int64_t window = shape_.layer.reverse ? windows_ - 1 - m : m;
-      const int64_t previous = shape_.layer.reverse ? window + 1 : window - 1;
-      State state = m == 0 ? initial(n, group) : kept(x + (n * windows_ + previous) * rows_, group);
-      for (int64_t j = 0; j < shape_.stride; ++j) {
-        const Event event = this->event(n, window, j);
-        if (event.reset) state = State{};
-        steps[j] = {event, state};
-        if (j + 1 < shape_.stride) state = after(event, group, state);
-      }
-      const State arriving = kept(x_gradient + (n * windows_ + window) * rows_, group);
-      adjoint = {adjoint.real + arriving.real, adjoint.imaginary + arriving.imaginary};
-      for (int64_t j = shape_.stride - 1; j >= 0; --j) omega += step_back(steps[j], group, raw, drive, gaps, adjoint);
-    }
-    keep(adjoint, group, initial_gradient + n * rows_);
-    return omega;
-  }
-
-  State kept(const T* x, Group group) const {
-    return {load_some(x + group.first, group.count),
-            complex() ? load_some(x + states_ + group.first, group.count) : V{}};
-  }
-
-  // Adds to the gradients of an event's row and gap, and replaces `adjoint` by the adjoint of the state before the
-  // event. Returns the gradient of omega.
-  V step_back(const Step& step, Group group, T* raw, T* drive, T* gaps, State& adjoint) const {
-    const Event& event = step.event;
-    const bool shared = in_.token != nullptr;
-    T *raw_at = raw + event.row * states_ + group.first, *drive_at = drive + event.row * rows_ + group.first;
-    if (event.absent) {
-      if (event.reset) adjoint = State{};
-      if (gaps != nullptr) gaps[event.at] = 0;
-      if (!shared) {
-        store_some(raw_at, group.count, V{});
-        store_some(drive_at, group.count, V{});
-        if (complex()) store_some(drive_at + states_, group.count, V{});
-      }
-      return V{};
-    }
-    const V w = load_some(in_.raw + event.row * states_ + group.first, group.count), dt = all(event.dt);
-    const T* input = in_.drive + event.row * rows_ + group.first;
-    const auto point = discretization_.at(w, dt);
-    V gain = adjoint.real * load_some(input, group.count), modulus = adjoint.real * step.before.real, angle = {};
-    V before_real = point.modulus * adjoint.real, before_imaginary = {};
-    if (complex()) {
-      gain += adjoint.imaginary * load_some(input + states_, group.count);
-      const Turn<T> turned = this->turned(event, group);
-      const V real = modulus + adjoint.imaginary * step.before.imaginary;
-      const V imaginary = adjoint.imaginary * step.before.real - adjoint.real * step.before.imaginary;
-      modulus = real * turned.cosine + imaginary * turned.sine;
-      angle = (imaginary * turned.cosine - real * turned.sine) * point.modulus;
-      const V cosine = point.modulus * turned.cosine, sine = point.modulus * turned.sine;
-      before_real = cosine * adjoint.real + sine * adjoint.imaginary;
-      before_imaginary = cosine * adjoint.imaginary - sine * adjoint.real;
-    }
-    if (event.reset) modulus = angle = before_real = before_imaginary = V{};
-    const V rate = modulus * point.slope + gain * point.gain_slope;
-    const V raw_gradient = discretization_.raw_gradient(point, w, rate);
-    const V real = adjoint.real * point.gain, imaginary = adjoint.imaginary * point.gain;
-    if (shared) {
-      add_some(raw_at, group.count, raw_gradient);
-      add_some(drive_at, group.count, real);
-      if (complex()) add_some(drive_at + states_, group.count, imaginary);
-    } else {
-      store_some(raw_at, group.count, raw_gradient);
-      store_some(drive_at, group.count, real);
-      if (complex()) store_some(drive_at + states_, group.count, imaginary);
-    }
-    if (gaps != nullptr) {
-      V gap = -modulus * point.rate * point.modulus;
-      if (complex()) gap += angle * load_some(in_.omega + group.first, group.count);
-      T sum = 0;
-      for (int64_t p = 0; p < kLanes<T> && p < group.count; ++p) sum += gap[p];
-      gaps[event.at] = sum;
-    }
-    adjoint = {before_real, before_imaginary};
-    return angle * dt;
+  // Calls task(walk, group, row) for every group and row of the table.
+  template <class F>
+  void for_rows(F task) const {
+    constexpr int64_t kBlock = 256;
+    const int64_t blocks = (shape_.table + kBlock - 1) / kBlock;
+    parallel(pool_, blocks * cut_.groups, [&](int64_t n) {
+      const int64_t first = n / cut_.groups * kBlock, last = first + kBlock;
+      const int64_t group = n % cut_.groups;
+      const Walk walk = this->walk(group);
+      for (int64_t row = first; row < last && row < shape_.table; ++row) task(walk, group, row);
+    });
   }
 
   const WindowShape& shape_;
   const WindowInputs<T>& in_;
-  const int64_t states_, rows_, length_, windows_;
-  const Discretization<T> discretization_;
+  const Pool pool_;
   const Cut cut_;
+  Buffer<T> table_;
 };
+
+// Calls task(scan) with the scan of the right kind.
+template <class T, class F>
+void with_window_scan(const WindowShape& shape, const WindowInputs<T>& in, Pool pool, F task) {
+  const auto with_source = [&](auto complex) {
+    constexpr bool kComplex = decltype(complex)::value;
+    if (in.token == nullptr) {
+      task(WindowScan<T, Source::kEvents, kComplex>(shape, in, pool));
+    } else if (in.dt == nullptr) {
+      task(WindowScan<T, Source::kRegular, kComplex>(shape, in, pool));
+    } else {
+      task(WindowScan<T, Source::kTimed, kComplex>(shape, in, pool));
+    }
+  };
+  if (shape.layer.oscillate) return with_source(std::true_type());
+  with_source(std::false_type());
+}
 
 template <class T>
 void window_scan(const WindowShape& shape, const WindowInputs<T>& in, T* x, Pool pool) {
-  WindowScan<T>(shape, in).forward(x, pool);
+  with_window_scan(shape, in, pool, [&](const auto& scan) { scan.forward(x); });
 }
 
 template <class T>
 void window_scan_gradient(const WindowShape& shape, const WindowInputs<T>& in, const T* x, const T* x_gradient,
                           const WindowGradients<T>& out, Pool pool) {
-  WindowScan<T>(shape, in).gradient(x, x_gradient, out, pool);
+  with_window_scan(shape, in, pool, [&](const auto& scan) { scan.gradient(x, x_gradient, out); });
 }
 
 }  // namespace s7::S7_ISA
