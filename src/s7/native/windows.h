@@ -68,7 +68,7 @@ class WindowWalk {
     for (int64_t m = 0; m < windows_; ++m) {
       const int64_t window = shape_.layer.reverse ? windows_ - 1 - m : m;
       for (int64_t j = 0; j < shape_.stride; ++j) {
-        Step step;
+        Step step = {};
         load_step(n, window, j, step);
         state = after(step, state);
       }
