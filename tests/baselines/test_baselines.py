@@ -160,7 +160,7 @@ def test_which_models_know_of_time():
         for name, kind in architectures().items()
         if build_config(merge(SHAPE, kind.settings), "model", GIVEN).reads_gaps
     }
-    state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "transformer"}
+    state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "stablessm", "transformer"}
     decaying = {
         "rnn-decay",
         "gru-d",
@@ -172,6 +172,8 @@ def test_which_models_know_of_time():
         "ode-rnn",
         "gru-ode",
         "cfc",
+        "rkn-dt",
+        "cru",
     }
     assert found == state_spaces | decaying | {"augmented-lstm"}
 

@@ -61,9 +61,13 @@ class Cell(LayerKind):
         """Transform the parameters once per sequence, before `advance` uses them."""
         return parameters
 
-    def read(self, state: State) -> Float[Array, " H"]:
-        """Return the output, a part or a function of the state."""
+    def read(self, state: State) -> Float[Array, " R"]:
+        """Return what the output is computed from, a part or a function of the state."""
         return state[0]
+
+    def output(self, parameters: Parameters, read: Float[Array, "M R"]) -> Float[Array, "M H"]:
+        """Compute the outputs of several events; by default they are what `read` returned."""
+        return read
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "CellLayer":
         """Make a layer of `width` units. `state` is ignored: a cell has no separate state size."""
@@ -128,7 +132,7 @@ class CellLayer(SequenceLayer):
         return outputs[(0 if reverse else stride - 1) :: stride], final
 
     def output(self, x, u):
-        return x
+        return self.cell.output(self.parameters, x)
 
 
 def _choose(condition: Array, yes: State, no: State) -> State:

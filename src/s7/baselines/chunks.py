@@ -28,6 +28,7 @@ def scan_chunks(
     *,
     stride: int = 1,
     reverse: bool = False,
+    size: int | None = None,
 ) -> tuple[Inexact[Array, " S"], Inexact[Array, "M E"]]:
     """Run a recurrence over a sequence in chunks of whole windows.
 
@@ -39,12 +40,14 @@ def scan_chunks(
         length: The number of events, a multiple of `stride`.
         stride: Events per window.
         reverse: Run from the end of the sequence.
+        size: Events per chunk, rounded up to whole windows; None for chunks whose states fit in the cache.
 
     Returns:
         The final state and the outputs of all windows.
     """
-    # Long enough for the native recurrence.
-    size = -(-max(SHORTEST_NATIVE, _CHUNK_STATES // initial.size) // stride) * stride
+    if size is None:  # long enough for the native recurrence
+        size = max(SHORTEST_NATIVE, _CHUNK_STATES // initial.size)
+    size = -(-size // stride) * stride
     if length <= size:
         return jax.checkpoint(run)(initial, events)
     count = -(-length // size)

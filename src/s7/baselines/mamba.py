@@ -12,12 +12,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.nn import silu, softplus
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
+from s7.baselines.convolution import convolve_events
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
 from s7.recurrence import recurrence
@@ -84,11 +84,7 @@ class Mamba(LayerKind):
 
 
 class MambaState(NamedTuple):
-    """The states of all channels (N·E) and the last inputs of the convolution.
-
-    K inputs are stored although the next event needs K - 1: a padded position repeats the output of the last event,
-    which may have come before this call.
-    """
+    """The states of all channels (N·E) and the last inputs of the convolution."""
 
     h: Float[Array, " S"]
     inputs: Float[Array, "K E"]
@@ -125,42 +121,13 @@ class MambaLayer(SequenceLayer):
             _, reset = reverse_gaps(None, mask, reset)
             drive, mask, reset = (None if q is None else q[::-1] for q in (drive, mask, reset))
         state = self.init_state() if state is None else state
-        x, inputs = self._convolve(drive, mask, reset, state.inputs)
+        mixed, inputs = convolve_events(self.parameters["K"], drive, mask, reset, state.inputs)
+        x = silu(mixed + self.parameters["c"])
         y, h = self._select(x, mask, reset, state.h, stride=stride)
         return y[::-1] if reverse else y, MambaState(h, inputs)
 
     def output(self, x, u):
         return linear(self.parameters["W_out"], x * silu(linear(self.parameters["W_z"], u)))
-
-    def _convolve(
-        self,
-        inputs: Float[Array, "L E"],
-        mask: Bool[Array, " L"] | None,
-        reset: Bool[Array, " L"] | None,
-        before: Float[Array, "K E"],
-    ) -> tuple[Float[Array, "L E"], Float[Array, "K E"]]:
-        """Compute x at every position, repeating that of the last event at padded ones, and the last inputs.
-
-        The convolution runs over events and skips the padding between them: events are first moved together.
-        """
-        K, length = self.parameters["K"], inputs.shape[0]
-        sequence = jnp.zeros(length, int) if reset is None else jnp.cumsum(reset)
-        newest = sequence[-1:]
-        events = jnp.arange(1, length + 1) if mask is None else jnp.cumsum(mask)
-        if mask is not None:
-            (places,) = jnp.nonzero(mask, size=length)
-            inputs, sequence = inputs[places], sequence[places]
-        inputs = jnp.concatenate([before, inputs])
-        sequence = jnp.concatenate([jnp.zeros(len(K), int), sequence])
-        own = sequence[len(K) - 1 :]
-        x = self.parameters["c"]
-        for ago, weight in enumerate(K):
-            reached = slice(len(K) - 1 - ago, len(K) + length - ago)
-            x = x + weight * jnp.where((sequence[reached] == own)[:, None], inputs[reached], 0)
-        # Row n belongs to the n-th event, row 0 to the last event before this call.
-        x = silu(x[1:] if mask is None else x[events])
-        last, of = (lax.dynamic_slice_in_dim(q, events[-1], len(K)) for q in (inputs, sequence))
-        return x, jnp.where((of == newest)[:, None], last, 0)
 
     def _select(
         self,
