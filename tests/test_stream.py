@@ -220,12 +220,26 @@ def test_answers_do_not_change_the_state():
     model = make_model(stages=POOLED)
     events, dt = random_events(TOKENS, 60), random_gaps(60)
     whole, parts = Stream(model), Stream(model)
-    whole.push(events, dt)
     for event, gap in zip(events, dt, strict=True):
+        whole.push(event, gap)
         parts.push(event, gap)
         parts.answer()
     np.testing.assert_array_equal(whole.answer(), parts.answer())
     np.testing.assert_array_equal(whole.answer(), whole.answer())
+
+
+@pytest.mark.parametrize("width", [5, 32, 100])
+@pytest.mark.parametrize("form", [s7.Full(D="full"), s7.Factored(rank=20)], ids=str)
+def test_arrays_and_single_events_give_the_same(form, width):
+    """Arrays are computed in tiles of events, whatever is left over in smaller ones."""
+    model = make_model(form=form, width=width, state=20, depth=2, head=s7.PerStep(3))
+    events, dt = random_events(TOKENS, 45), random_gaps(45)
+    single, several = Stream(model), Stream(model)
+    for event, gap in zip(events, dt, strict=True):
+        single.push(event, gap)
+    for first, last in ((0, 2), (2, 5), (5, 20), (20, 45)):
+        several.push(events[first:last], dt[first:last])
+    assert_close(several.answer(), single.answer())
 
 
 def test_the_answer_before_the_first_event_is_that_of_an_empty_state():
@@ -315,7 +329,8 @@ def test_invalid_events_do_not_change_the_state(make, events, dt, error, message
     np.testing.assert_array_equal(stream.answer(), before)
     stream.push(good, random_gaps(4))
     twice = Stream(model)
-    twice.push(np.concatenate([good, good]), np.concatenate([random_gaps(4)] * 2))
+    for _ in range(2):
+        twice.push(good, random_gaps(4))
     np.testing.assert_array_equal(stream.answer(), twice.answer())
 
 

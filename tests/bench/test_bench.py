@@ -23,7 +23,6 @@ from s7.bench import (
     stream,
     timing,
     torch_layer,
-    train,
 )
 from s7.bench.cases import LayerCase
 from s7.bench.memory import peak_in_child
@@ -40,8 +39,7 @@ IMPLEMENTATIONS = len(implementations.backend_names()) + 1
 @pytest.fixture
 def only_xla(monkeypatch):
     """One backend, to compile less."""
-    for module in (stream, train):
-        monkeypatch.setattr(module, "backend_names", lambda: ["xla"])
+    monkeypatch.setattr(stream, "backend_names", lambda: ["xla"])
 
 
 @pytest.fixture
@@ -84,12 +82,6 @@ def test_the_materialised_version_rejects_unsupported_settings(settings, key):
     one = s7.S7Layer(4, 3, key=key, **settings)
     with pytest.raises(ValueError, match="is supported, not"):
         materialised.call(one, jnp.zeros((6, 4)))
-
-
-def test_operations_are_counted_by_the_papers_formula():
-    assert layer.flops(48, 8, "diagonal") == 4 * 8 * 48**2
-    assert layer.flops(48, 8, "full") == 4 * 8 * 48**2 + 2 * 48**3
-    assert layer.flops(48, 8, "full", gradient=True) == 3 * layer.flops(48, 8, "full")
 
 
 def test_rows_have_all_fields_and_agree_with_themselves(layer_rows):
@@ -178,14 +170,6 @@ def test_a_copy_copies(workers, monkeypatch):
     assert (len(copied), sum(copied)) == (workers, 100)
 
 
-def test_training_steps(only_xla):
-    (row,) = train.rows(["eigenworms"], [8], runs=1)
-    assert (row["task"], row["batch"], row["length"], row["depth"], row["width"]) == ("eigenworms", 12, 8, 1, 16)
-    assert row["steps_per_s"] == pytest.approx(1000 / row["step_ms"])
-    assert row["step_ratio"] == 1
-    assert row["compile_s"] > 0
-
-
 def test_streams(only_xla, monkeypatch):
     monkeypatch.setattr(stream, "EVENTS", 4)
     monkeypatch.setattr(stream, "LOOPED", 2)
@@ -258,6 +242,9 @@ def test_a_terminal_gets_a_table(nothing_computed, capsys):
         (["scan", "--shapes", "8x4096x16x2"], "expected 3 whole numbers, such as 8x4096x16"),
         (["layer", "--tasks", "shd,sscc"], "--tasks: no task 'sscc'; did you mean 'ssc'?"),
         (["train", "--tasks", "pendulum"], "--tasks: no task 'pendulum'"),
+        (["train", "--tasks", "nmist", "--preset", "ours"], "--tasks: no task 'nmist'; did you mean 'nmnist'?"),
+        (["train", "--preset", "mine"], "--preset: invalid choice: 'mine'"),
+        (["block", "--shapes", "16x1024"], "--shapes: expected 4 whole numbers, such as 16x1024x64x16, not '16x1024'"),
         (["layer", "--lengths", "256,many"], "--lengths: expected a whole number of at least 1, not 'many'"),
         (["layer", "--quick", "--lengths", "256"], "--lengths: selects among the paper's layers"),
         (["layer", "--quick", "--shapes", "2x6x4x3"], "--shapes and --quick cannot be combined"),

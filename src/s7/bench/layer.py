@@ -1,9 +1,9 @@
 """One layer under each backend, compared with a version that materialises B_k and C_k.
 
-    operations per step, forward = 2 (P·H² + P·H²)  [+ 2 H³ if D is full]           forward + backward: three times that
+    multiply-adds per step, forward = P·H² + P·H²  [+ H³ if D is full]           forward + backward: three times that
 
-These are the operations of B_k u_k and C_k x_k in the paper's formula; the rest of a step is negligible. An
-implementation that needs fewer operations for the same result shows a higher rate, possibly above that of sgemm.
+These are B_k u_k and C_k x_k in the paper's formula; the rest of a step is negligible. An implementation that needs
+fewer operations for the same result shows a higher rate, possibly above that of sgemm.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +17,12 @@ from s7.bench.implementations import backend_names, compiled, require_agreement
 from s7.bench.machine import fits, sgemm_rate
 from s7.bench.measures import Row
 from s7.bench.memory import peak_in_child
-from s7.bench.timing import Run, best_of
+from s7.bench.operations import TRAINING, paper_layer
+from s7.bench.timing import Run, best_of, timed
 from s7.bench.torch_layer import TorchBaseline
 from s7.layer import S7Layer
 
 MATERIALISED = "materialised"
-
-
-def flops(width: int, state: int, D: str, *, gradient: bool = False) -> int:
-    """Return the number of floating-point operations per step in the paper's formula."""
-    forward = 4 * state * width**2 + (2 * width**3 if D == "full" else 0)
-    return 3 * forward if gradient else forward
 
 
 def too_large(case: LayerCase) -> bool:
@@ -98,27 +93,10 @@ def rows(
             row["sgemm_gflops"] = sgemm
             # The baseline computes another formula, whose operations are not counted.
             counted = baseline is None or name != baseline.name
-            once = flops(case.width, case.state, case.form.D)
-            row |= _measured("forward", forward, name, case, once, sgemm, counted)
-            both = flops(case.width, case.state, case.form.D, gradient=True)
-            row |= _measured("gradient", gradient, name, case, both, sgemm, counted)
+            once = paper_layer(case.width, case.state, case.form.D) * case.steps if counted else None
+            row |= timed("forward", forward, name, case.steps, once, sgemm)
+            row |= timed("gradient", gradient, name, case.steps, None if once is None else TRAINING * once, sgemm)
             measured = memory and counted and name not in skipped
             if measured:
                 say(f"{where}, memory of {name}")
             yield row | {"memory_mb": peak_in_child(case, name) if measured else None}
-
-
-def _measured(
-    part: str, seconds: dict[str, float], name: str, case: LayerCase, flops: int, sgemm: float, counted: bool
-) -> Row:
-    """Return the fields of one of the two times. They are None if the implementation was skipped."""
-    if name not in seconds:
-        return {f"{part}_{field}": None for field in ("ns", "ratio", "gflops", "of_sgemm")}
-    nanoseconds = seconds[name] / case.steps * 1e9
-    rate = flops / nanoseconds if counted else None
-    return {
-        f"{part}_ns": nanoseconds,
-        f"{part}_ratio": seconds[name] / next(iter(seconds.values())),
-        f"{part}_gflops": rate,
-        f"{part}_of_sgemm": None if rate is None else rate / sgemm,
-    }

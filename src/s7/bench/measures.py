@@ -54,18 +54,36 @@ _STATE = Column("P", lambda row: str(row["state"]))
 _TASK = Column("task", lambda row: row["task"])
 _DEPTH = Column("depth", lambda row: str(row["depth"]))
 
+# The times of one layer or block over a batch.
+_FORWARD = (
+    Measure("forward_ns", "Forward, ns per step", "fwd ns", "forward_ratio"),
+    Measure("forward_gflops", "Forward, GFLOP/s", "GFLOP/s", paged=False),
+    Measure("forward_of_sgemm", "Forward, rate relative to sgemm", "/sgemm"),
+)
+_GRADIENT = (
+    Measure("gradient_ns", "Forward and backward, ns per step", "f+b ns", "gradient_ratio"),
+    Measure("gradient_gflops", "Forward and backward, GFLOP/s", "GFLOP/s", paged=False),
+    Measure("gradient_of_sgemm", "Forward and backward, rate relative to sgemm", "/sgemm"),
+)
+
 BENCHMARKS = {
     "layer": Benchmark(
         "The layer",
         (Column("task", _layer_name), _BATCH, _LENGTH, _WIDTH, _STATE, Column("D", lambda row: row["D"])),
         (
-            Measure("forward_ns", "Forward, ns per step", "fwd ns", "forward_ratio"),
-            Measure("forward_gflops", "Forward, GFLOP/s", "GFLOP/s", paged=False),
-            Measure("forward_of_sgemm", "Forward, rate relative to sgemm", "/sgemm"),
-            Measure("gradient_ns", "Forward and backward, ns per step", "f+b ns", "gradient_ratio"),
-            Measure("gradient_gflops", "Forward and backward, GFLOP/s", "GFLOP/s", paged=False),
-            Measure("gradient_of_sgemm", "Forward and backward, rate relative to sgemm", "/sgemm"),
+            *_FORWARD,
+            *_GRADIENT,
             Measure("memory_mb", "Peak memory of forward and backward, MB above the import", "MB"),
+        ),
+    ),
+    "block": Benchmark(
+        "The block",
+        (Column("block", lambda row: row["case"]), _BATCH, _LENGTH, _WIDTH, _STATE),
+        (
+            *_FORWARD,
+            *_GRADIENT,
+            Measure("dropout_share", "Share of dropout in forward and backward", "dropout"),
+            Measure("thread_speedup", "Speed-up of forward and backward from one thread to all", "threads"),
         ),
     ),
     "scan": Benchmark(
@@ -80,11 +98,13 @@ BENCHMARKS = {
     ),
     "train": Benchmark(
         "Training steps",
-        (_TASK, _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
+        (_TASK, Column("preset", lambda row: row["preset"]), _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
         (
             Measure("step_ms", "Training step, ms", "step ms", "step_ratio"),
             Measure("steps_per_s", "Steps per second", "steps/s", paged=False),
+            Measure("step_of_sgemm", "Training step, rate relative to sgemm", "/sgemm"),
             Measure("compile_s", "Compilation of a step, s", "compile s"),
+            Measure("memory_mb", "Memory of the step's program, MB", "MB"),
         ),
     ),
     "stream": Benchmark(

@@ -1,20 +1,22 @@
 """Rows as lines of a table on a terminal."""
 
+from collections.abc import Sequence
+
 from s7.bench.measures import BENCHMARKS, Row
 from s7.publishing.text import number
 
 # Column widths. Wider values shift the rest of their line to the right.
-WIDTHS = {"task": 15, "implementation": 20, "mode": 14, "L": 9, "numbers": 7}
+WIDTHS = {"task": 15, "block": 22, "preset": 6, "implementation": 20, "mode": 14, "L": 9, "numbers": 7}
 NUMBER = 8
 
 
 class Table:
-    """The table of one benchmark. `memory` adds the column of peak memory."""
+    """The table of one benchmark, without the columns of the fields in `omit`."""
 
-    def __init__(self, name: str, *, memory: bool = False):
+    def __init__(self, name: str, *, omit: Sequence[str] = ()):
         benchmark = BENCHMARKS[name]
         self._case = benchmark.case
-        self._measures = [measure for measure in benchmark.measures if memory or measure.field != "memory_mb"]
+        self._measures = [measure for measure in benchmark.measures if measure.field not in omit]
 
     def head(self) -> str:
         """Return the line of column titles."""

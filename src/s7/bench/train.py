@@ -1,7 +1,7 @@
-"""Complete training steps (forward, backward and optimizer) of the models in the paper's table under each backend.
+"""Complete training steps (forward, backward and optimizer) of the models of the presets under each backend.
 
-The step is that of `s7 train`. The models have a linear encoder for random inputs and a classification head instead of
-the task's own. The batch size is the preset's, limited to about `STEPS` events per batch.
+The step is that of `s7 train`, on one random batch (see problems.py). The batch size is the preset's, limited to a
+number of events. Rates count the multiply-adds of operations.py; the optimizer is not counted.
 """
 
 import time
@@ -10,26 +10,35 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from s7.bench.cases import INPUTS, OUTPUTS, paper_config
 from s7.bench.implementations import backend_names, require_agreement, under
+from s7.bench.machine import sgemm_rate
 from s7.bench.measures import Row
+from s7.bench.operations import of_model, rate
+from s7.bench.problems import KINDS, TrainCase, train_case
 from s7.bench.timing import best_of
 from s7.data.batching import Batch
 from s7.model import S7Model
-from s7.presets import preset
-from s7.settings import build
-from s7.training.config import TrainConfig
-from s7.training.objectives import CrossEntropy
+from s7.presets import tasks_with
+from s7.settings import unknown
 from s7.training.optimizer import AdamW
 from s7.training.parameters import flatten
 from s7.training.steps import TrainState, TrainStep, arrays_of
 
-LENGTH = 1024
-STEPS = 16_384
 # Relative difference between losses: six untrained blocks amplify rounding errors.
 TOLERANCE = 0.05
+PRESETS = ("ours", "paper")
+# The associative scan, which is for accelerators, takes longest to compile and is never the fastest.
+OMITTED = "parallel"
+
+
+def preset_tasks(preset: str, names: Sequence[str] | None = None) -> list[str]:
+    """Return the tasks that can be measured with a preset, or check that the given names are among them."""
+    known = [task for task in tasks_with(preset) if preset == "paper" or task in KINDS]
+    for name in names or ():
+        if name not in known:
+            raise ValueError(f"--tasks: {unknown('task', name, known)} with the preset {preset!r}")
+    return list(names or known)
 
 
 class Training:
@@ -38,10 +47,14 @@ class Training:
     def __init__(self, step: TrainStep, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
         # A step donates the memory of its state, so each backend trains a copy.
         self._state = jax.tree.map(jnp.array, state)
-        self._numbers, self._batch, self._key = arrays_of(optimizer), batch, jax.random.key(0)
+        self._numbers, self._batch, self._key = (
+            arrays_of(optimizer),
+            jax.tree.map(jnp.asarray, batch),
+            jax.random.key(0),
+        )
         start = time.perf_counter()
         with under(backend):
-            self._step = step.train.lower(self._numbers, self._state, batch, self._key).compile()
+            self._step = step.train.lower(self._numbers, self._state, self._batch, self._key).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def __call__(self) -> Any:
@@ -49,59 +62,80 @@ class Training:
         self._state, outcome = self._step(self._numbers, self._state, self._batch, self._key)
         return jax.block_until_ready(outcome.sums.values["loss"])
 
+    @property
+    def memory_mb(self) -> float | None:
+        """The memory that the compiled program plans for arguments, results and temporary arrays, in MB."""
+        planned = self._step.memory_analysis()
+        if planned is None:
+            return None
+        kinds = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
+        return sum(getattr(planned, kind) for kind in kinds) / 2**20
+
 
 def rows(
     tasks: Sequence[str],
-    lengths: Sequence[int] = (LENGTH,),
+    lengths: Sequence[int | None] = (None,),
     *,
+    preset: str = "paper",
     runs: int = 10,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """Yield a row per task, length and backend. Ratios are relative to the first backend."""
+    """Yield a row per task, length and backend. Ratios are relative to the first backend.
+
+    Args:
+        tasks: Tasks with this preset.
+        lengths: Sequence lengths; None for the length that is typical of the task.
+        preset: "paper" or "ours".
+        runs: Repetitions, of which the fastest counts.
+        say: Called with a line about what is being done.
+    """
     for task in tasks:
-        config = paper_config(task)
-        training = build(TrainConfig, preset(task, "paper")["train"], "train")
-        model = S7Model(config, key=jax.random.key(0))
-        layout, trained, carried = flatten(model)
-        # A long schedule, so that the learning rate is constant during the timed steps.
-        optimizer = AdamW.of(training, layout, 1_000_000)
-        step = TrainStep(layout, CrossEntropy(OUTPUTS), optimizer)
-        state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
         for length in lengths:
-            size = min(training.batch_size, max(1, STEPS // length))
-            batch = _batch(size, length)
-            where = f"{task}, {size}×{length:,}"
-            implementations = {}
-            for backend in backend_names():
-                say(f"{where}, compiling {backend}")
-                implementations[backend] = Training(step, optimizer, state, batch, backend)
-            say(f"{where}, comparing")
-            require_agreement(
-                {name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE
-            )
-            say(f"{where}, timing")
-            seconds = best_of(runs, implementations)
-            about = {
-                "benchmark": "train",
-                "task": task,
-                "batch": size,
-                "length": length,
-                "depth": config.depth,
-                "width": config.width,
-                "state": config.state,
-                "parameters": model.parameter_count,
-            }
-            for name, took in seconds.items():
-                yield about | {
-                    "implementation": name,
-                    "step_ms": took * 1e3,
-                    "step_ratio": took / next(iter(seconds.values())),
-                    "steps_per_s": 1 / took,
-                    "compile_s": implementations[name].compile_seconds,
-                }
+            yield from _rows_of(train_case(task, preset, length), runs, say)
 
 
-def _batch(size: int, length: int) -> Batch:
-    rng = np.random.default_rng(0)
-    inputs = rng.standard_normal((size, length, INPUTS), np.float32)
-    return Batch(inputs, None, None, None, rng.integers(0, OUTPUTS, size), np.ones(size, np.float32))
+def _rows_of(case: TrainCase, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
+    model = S7Model(case.config, key=jax.random.key(0))
+    layout, trained, carried = flatten(model)
+    # A long schedule, so that the learning rate is constant during the timed steps.
+    optimizer = AdamW.of(case.training, layout, 1_000_000)
+    step = TrainStep(layout, case.objective, optimizer)
+    state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
+    batch = case.data()
+    where = f"{case.task} ({case.preset}), {case.batch}×{case.length:,}"
+    implementations = {}
+    for backend in backend_names():
+        if backend != OMITTED:
+            say(f"{where}, compiling {backend}")
+            implementations[backend] = Training(step, optimizer, state, batch, backend)
+    say(f"{where}, comparing")
+    require_agreement({name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE)
+    say(f"{where}, timing")
+    before = sgemm_rate()
+    seconds = best_of(runs, implementations)
+    sgemm = max(before, sgemm_rate())
+    multiply_adds = of_model(model, case.batch, case.length, training=True)
+    about = {
+        "benchmark": "train",
+        "task": case.task,
+        "preset": case.preset,
+        "batch": case.batch,
+        "length": case.length,
+        "depth": case.config.depth,
+        "width": case.config.width,
+        "state": case.config.state,
+        "parameters": model.parameter_count,
+        "multiply_adds": multiply_adds,
+        "sgemm_gflops": sgemm,
+    }
+    for name, took in seconds.items():
+        yield about | {
+            "implementation": name,
+            "step_ms": took * 1e3,
+            "step_ratio": took / next(iter(seconds.values())),
+            "steps_per_s": 1 / took,
+            "step_gflops": rate(multiply_adds, took),
+            "step_of_sgemm": rate(multiply_adds, took) / sgemm,
+            "compile_s": implementations[name].compile_seconds,
+            "memory_mb": implementations[name].memory_mb,
+        }

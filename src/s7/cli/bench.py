@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from s7.cli.options import add_json, count, counts, names, shapes
 
 SUMMARIES = {
     "layer": "Measure one layer, forward and backward, and a plain version that materialises B_k and C_k.",
+    "block": "Measure one block, forward and backward, relative to the speed of a matrix product.",
     "scan": "Measure the recurrence alone, JAX's scans and a memory copy of the same size.",
-    "train": "Measure complete training steps of the paper's models.",
+    "train": "Measure complete training steps of the models of the presets.",
     "stream": "Measure inference one event at a time and in chunks.",
     "page": "Write a Markdown page with tables and figures from files saved with --out.",
 }
@@ -31,12 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     page.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files saved with s7 bench … --out")
     page.add_argument("--out", type=Path, required=True, metavar="PAGE", help="output file, such as docs/speed.md")
     for name, one in parsers.items():
-        if name != "scan":
-            one.add_argument(
-                "--tasks", type=names, metavar="A,B", help="tasks whose paper presets to use (default: all)"
-            )
+        if name not in ("block", "scan"):
+            one.add_argument("--tasks", type=names, metavar="A,B", help="tasks whose presets to use (default: all)")
         if name in ("layer", "train"):
-            default = "256,2048,16384,131072" if name == "layer" else "1024"
+            default = "256,2048,16384,131072" if name == "layer" else "1024, or those of the data with --preset ours"
             one.add_argument("--lengths", type=counts, metavar="N,N", help=f"sequence lengths (default {default})")
         one.add_argument(
             "--runs", type=count, default=10, metavar="N", help="repetitions; the fastest counts (default 10)"
@@ -51,6 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     layer.add_argument("--quick", action="store_true", help="measure default layers of four shapes only")
     layer.add_argument("--memory", action="store_true", help="measure peak memory too, which takes twice the time")
+    parsers["train"].add_argument(
+        "--preset",
+        choices=("paper", "ours", "both"),
+        default="paper",
+        help="paper: the paper's models on random vectors; ours: our models on random data like those of their tasks",
+    )
+    parsers["block"].add_argument(
+        "--shapes",
+        type=shapes(4, "16x1024x64x16"),
+        metavar="BxLxHxP,…",
+        help="measure factored blocks of these shapes (batch, length, width, state) instead of the four default cases",
+    )
     parsers["scan"].add_argument(
         "--shapes", type=shapes(3, "8x4096x16"), metavar="BxLxP,…", help="shapes to measure: batch, length, state"
     )
@@ -74,7 +86,7 @@ def _write_page(options: argparse.Namespace) -> None:
 def _measure(options: argparse.Namespace) -> None:
     from s7 import progress
 
-    prepare = {"layer": _layer, "scan": _scan, "train": _train, "stream": _stream}[options.benchmark]
+    prepare = {"layer": _layer, "block": _block, "scan": _scan, "train": _train, "stream": _stream}[options.benchmark]
     with progress.status(spinner=False) as status:
         _print_rows(options, prepare(options, status.update), status.update)
     if options.out and not options.json:
@@ -89,7 +101,7 @@ def _print_rows(options: argparse.Namespace, measure: "Measurement", say: "Say")
 
     say("measuring matrix multiplication")
     machine = describe(options.line)
-    table = Table(options.benchmark, memory=getattr(options, "memory", False))
+    table = Table(options.benchmark, omit=() if getattr(options, "memory", True) else ("memory_mb",))
     if options.json:
         print(json.dumps(machine), flush=True)
     else:
@@ -138,14 +150,25 @@ def _scan(options: argparse.Namespace, say: Say) -> Measurement:
     return lambda: scan.rows(options.shapes or scan.SHAPES, runs=options.runs, say=say)
 
 
+def _block(options: argparse.Namespace, say: Say) -> Measurement:
+    from s7.bench import block
+    from s7.machine import keep_compiled_code
+
+    chosen = block.shape_cases(options.shapes) if options.shapes else block.CASES
+    keep_compiled_code()
+    return lambda: block.rows(chosen, runs=options.runs, say=say)
+
+
 def _train(options: argparse.Namespace, say: Say) -> Measurement:
-    from s7.bench import cases, train
+    from s7.bench import train
     from s7.machine import keep_freed_memory
 
-    tasks, lengths = cases.paper_tasks(options.tasks), options.lengths or (train.LENGTH,)
+    presets = ("paper", "ours") if options.preset == "both" else (options.preset,)
+    tasks = {preset: train.preset_tasks(preset, options.tasks) for preset in presets}
     # As in `s7 train`, except that compiled code is not cached: compilation is timed.
     keep_freed_memory()
-    return lambda: train.rows(tasks, lengths, runs=options.runs, say=say)
+    settings = {"lengths": options.lengths or (None,), "runs": options.runs, "say": say}
+    return lambda: chain.from_iterable(train.rows(tasks[preset], preset=preset, **settings) for preset in presets)
 
 
 def _stream(options: argparse.Namespace, say: Say) -> Measurement:

@@ -1,8 +1,8 @@
-// One block on one event: norm, drive, state, output, gate, skip, projection.
+// One block on one event or on a tile of events: norm, drive, state, output, gate, skip, projection.
 //
 //     w_k = w + W_w u_k            x_k = a_k x_{k-1} + g_k (B_k u_k + b)            y_k = C_k x_k + D_k u_k
 //
-// The products of the full form, u_i u_j and x_p u_j, are stored, so that all the work is matrix-vector products.
+// The products of the full form, u_i u_j and x_p u_j, are stored, so that all the work is matrix products.
 #pragma once
 
 #include "stream_math.h"
@@ -15,12 +15,14 @@ using s7::stream::Pooling;
 
 inline int64_t most(int64_t one, int64_t other) { return one > other ? one : other; }
 
-// Scratch memory for one event. `drive` holds the reduced w_k, the input B_k u_k + b, and the factors.
+// Scratch memory for a tile of events. `drive` holds the reduced w_k, the input B_k u_k + b, and the factors; `rows`
+// the states where outputs are computed; `last` and `skip` the last event of each window and the input of its skip.
 struct Work {
-  float *normalised, *drive, *rows, *products, *output, *factors, *gate, *skip;
+  Tile normalised, drive, rows, output, factors, gate, last, skip;
+  Room products;
 };
 
-// The number of floats in each part of `Work`.
+// The number of floats per event in each part of `Work`; of the products, in all.
 struct WorkSizes {
   int64_t width = 0, drive = 0, rows = 0, products = 0, factors = 0;
 
@@ -64,90 +66,96 @@ class Block {
     sizes.width = most(width_, padded(plan_.out));
     sizes.drive = state_ + rows_ + 2 * rank_;
     sizes.rows = rows_;
-    sizes.products = most(most(quadratic_.rows(), bilinear_.rows()), width_);
+    sizes.products = most(most(quadratic_.rows(), bilinear_.rows()), kTile * most(width_, kLeastProducts));
     sizes.factors = 2 * (width_ + rank_);
     return sizes;
   }
 
-  // Returns the layer's input: u, normalised if the norm precedes the layer.
-  const float* prepare(const float* u, float* out) const { return plan_.norm_after ? u : norm_.apply(u, out); }
+  // Computes the inputs of the layer: u, normalised if the norm precedes the layer.
+  void prepare(const float* const* u, Tile out, int64_t count) const {
+    for (int64_t t = 0; t < count; ++t) {
+      const float* read = plan_.norm_after ? u[t] : norm_.apply(u[t], out[t]);
+      if (read != out[t]) std::memcpy(out[t], read, size_t(width_) * sizeof(float));
+    }
+  }
 
-  // Computes the reduced w_k and B_k u_k + b from the layer's input: `drive_size` numbers in work.drive.
-  void drive(const float* u, const Work& work) const {
-    float *w = work.drive, *input = w + state_, *first = input + rows_, *second = first + rank_;
-    linear_.apply(u, &linear_bias_[0], w);
-    if (!quadratic_.empty()) {
-      pairs(u, plan_.width, work.products);
-      quadratic_.apply(work.products, input, input);
-    }
+  // Computes the reduced w_k and B_k u_k + b from the inputs of the layer: `drive_size` numbers per event in
+  // work.drive.
+  void drive(ConstTile u, const Work& work, int64_t count) const {
+    const Tile input = work.drive.from(state_);
+    linear_.apply(u, ConstTile{&linear_bias_[0], 0}, work.drive, count);
+    if (!quadratic_.empty()) add_pairs(quadratic_, 0, u, plan_.width, work.products, input, count);
     if (!V3_.empty()) {
-      for (int64_t n = 0; n < rank_; n += kLane) store(first + n, load(first + n) * load(second + n));
-      V3_.apply(first, input, input);
+      const Tile first = input.from(rows_);
+      multiply(first, first.from(rank_), rank_, count);
+      V3_.apply(first, input, input, count);
     }
-    step_.reduce(w);
+    for (int64_t t = 0; t < count; ++t) step_.reduce(work.drive[t]);
   }
 
   void advance(const float* drive, bool timed, float gap, float* x) const {
     step_.advance(drive, drive + state_, timed, gap, x);
   }
 
-  // Computes the block's output from the state x, the layer's input u and the input of the skip.
-  void output(const float* x, const float* u, const float* skip, const Work& work, float* out) const {
-    layer_output(x, u, work);
-    float* z = work.output;
+  // Copies the rows of the state without padding between the real and imaginary parts.
+  void copy_state(const float* x, float* rows) const {
+    std::memcpy(rows, x, size_t(plan_.state) * sizeof(float));
+    if (plan_.complex_state) std::memcpy(rows + plan_.state, x + state_, size_t(plan_.state) * sizeof(float));
+  }
+
+  // Computes the block's outputs from the states in work.rows, the inputs of the layer and the inputs of the skip.
+  void output(ConstTile u, const float* const* skip, const Work& work, Tile out, int64_t count) const {
+    layer_output(u, work, count);
+    const Tile z = work.output;
     if (!gate_.empty()) {
-      for (int64_t n = 0; n < width_; n += kLane) store(work.gate + n, gelu(load(z + n)));
-      gate_.apply(work.gate, &gate_bias_[0], work.factors);
-      for (int64_t n = 0; n < width_; n += kLane) store(z + n, load(z + n) * sigmoid(load(work.factors + n)));
+      for (int64_t t = 0; t < count; ++t)
+        for (int64_t n = 0; n < width_; n += kLane) store(work.gate[t] + n, gelu(load(z[t] + n)));
+      gate_.apply(work.gate, ConstTile{&gate_bias_[0], 0}, work.factors, count);
+      for (int64_t t = 0; t < count; ++t)
+        for (int64_t n = 0; n < width_; n += kLane)
+          store(z[t] + n, load(z[t] + n) * sigmoid(load(work.factors[t] + n)));
     }
-    if (plan_.skip)
-      for (int64_t n = 0; n < width_; n += kLane) store(z + n, load(z + n) + load(skip + n));
-    const float* result = plan_.norm_after ? norm_.apply(z, work.gate) : z;
-    if (!project_.empty())
-      project_.apply(result, &project_bias_[0], out);
-    else
-      std::memcpy(out, result, size_t(width_) * sizeof(float));
+    for (int64_t t = 0; t < count; ++t) {
+      if (plan_.skip)
+        for (int64_t n = 0; n < width_; n += kLane) store(z[t] + n, load(z[t] + n) + load(skip[t] + n));
+      const float* result = plan_.norm_after ? norm_.apply(z[t], work.gate[t]) : z[t];
+      if (result != z[t]) std::memcpy(z[t], result, size_t(width_) * sizeof(float));
+      if (project_.empty()) std::memcpy(out[t], z[t], size_t(width_) * sizeof(float));
+    }
+    if (!project_.empty()) project_.apply(z, ConstTile{&project_bias_[0], 0}, out, count);
   }
 
  private:
   // Returns the index of row p of the state among the padded rows.
   int64_t place(int64_t p) const { return p < plan_.state ? p : state_ + p - plan_.state; }
 
-  // Computes y in work.output.
-  void layer_output(const float* x, const float* u, const Work& work) const {
-    const int64_t H = plan_.width, S = plan_.rows();
-    const float* rows = compact(x, work);
-    float *y = work.output, *first = work.factors + width_, *direct = first + rank_, *second = direct + width_;
-    C_.apply(rows, &zeros_[0], work.factors);  // C x and, if factored, U1 x
-    std::memcpy(y, work.factors, size_t(width_) * sizeof(float));
-    if (!direct_.empty()) direct_.apply(u, &direct_bias_[0], direct);  // linear in u: D u or D_k, and U2 u
-    if (plan_.direct == Direct::kFull) {
-      for (int64_t n = 0; n < width_; n += kLane) store(y + n, load(y + n) + load(direct + n));
-    } else {
-      const float* diagonal = plan_.direct == Direct::kDiagonal ? direct : &direct_bias_[0];
-      for (int64_t n = 0; n < width_; n += kLane) store(y + n, load(y + n) + load(diagonal + n) * load(u + n));
-    }
-    if (!bilinear_.empty()) {
-      float* products = work.products;
-      if (plan_.W_C != nullptr) {
-        outer(rows, S, u, H, products);
-        products += S * H;
-      }
-      if (plan_.direct == Direct::kFull) pairs(u, H, products);
-      bilinear_.apply(work.products, y, y);
-    }
-    if (!U3_.empty()) {
-      for (int64_t n = 0; n < rank_; n += kLane) store(first + n, load(first + n) * load(second + n));
-      U3_.apply(first, y, y);
-    }
+  static void multiply(Tile first, ConstTile second, int64_t size, int64_t count) {
+    for (int64_t t = 0; t < count; ++t)
+      for (int64_t n = 0; n < size; n += kLane) store(first[t] + n, load(first[t] + n) * load(second[t] + n));
   }
 
-  // Returns the rows of the state without padding between the real and imaginary parts.
-  const float* compact(const float* x, const Work& work) const {
-    if (!plan_.complex_state || state_ == plan_.state) return x;
-    std::memcpy(work.rows, x, size_t(plan_.state) * sizeof(float));
-    std::memcpy(work.rows + plan_.state, x + state_, size_t(plan_.state) * sizeof(float));
-    return work.rows;
+  // Computes y in work.output.
+  void layer_output(ConstTile u, const Work& work, int64_t count) const {
+    const int64_t H = plan_.width, S = plan_.rows();
+    const Tile y = work.output, first = work.factors.from(width_), direct = first.from(rank_);
+    C_.apply(work.rows, ConstTile{&zeros_[0], 0}, work.factors, count);  // C x and, if factored, U1 x
+    // Linear in u: D u or D_k and, if factored, U2 u.
+    if (!direct_.empty()) direct_.apply(u, ConstTile{&direct_bias_[0], 0}, direct, count);
+    for (int64_t t = 0; t < count; ++t) {
+      const float *read = work.factors[t], *diagonal = direct_.empty() ? &direct_bias_[0] : direct[t];
+      if (plan_.direct == Direct::kFull)
+        for (int64_t n = 0; n < width_; n += kLane) store(y[t] + n, load(read + n) + load(diagonal + n));
+      else
+        for (int64_t n = 0; n < width_; n += kLane)
+          store(y[t] + n, load(read + n) + load(diagonal + n) * load(u[t] + n));
+    }
+    if (plan_.W_C != nullptr) add_outer(bilinear_, work.rows, S, u, H, work.products, y, count);
+    if (plan_.direct == Direct::kFull)
+      add_pairs(bilinear_, plan_.W_C == nullptr ? 0 : S * H, u, H, work.products, y, count);
+    if (!U3_.empty()) {
+      multiply(first, direct.from(width_), rank_, count);
+      U3_.apply(first, y, y, count);
+    }
   }
 
   void pack_input(const BlockPlan& plan) {
@@ -211,6 +219,9 @@ class Block {
       project_bias_ = padded_copy(plan.project_c, plan.out);
     }
   }
+
+  // Large enough that each part of the products of a tile keeps the processor busy.
+  static constexpr int64_t kLeastProducts = 128;
 
   BlockPlan plan_{};  // its pointers show which parts exist; they are not dereferenced after packing
   int64_t width_ = 0, state_ = 0, rows_ = 0, rank_ = 0;

@@ -1,7 +1,8 @@
-// Matrix-vector products for a single event. Their speed is limited by how fast the weights can be read.
+// Products of a matrix with the vectors of one event or of several events.
 //
-// Outputs are in the lanes of vectors, in column blocks of at most eight vectors. Within a block the weights are stored
-// in the order in which they are read.
+// For a single event the speed is limited by how fast the weights can be read. Several events share the weights that
+// were read. Outputs are in the lanes of vectors, in column blocks of at most eight vectors. Within a block the weights
+// are stored in the order in which they are read.
 #pragma once
 
 #include "memory.h"
@@ -12,6 +13,8 @@ namespace s7::S7_ISA::stream {
 using V = Vector<float>;
 inline constexpr int64_t kLane = kLanes<float>;
 inline constexpr int64_t kMostVectors = 8;
+// The most events that are processed together.
+inline constexpr int64_t kTile = 16;
 
 inline int64_t padded(int64_t size) { return (size + kLane - 1) / kLane * kLane; }
 
@@ -21,6 +24,19 @@ inline Buffer<float> padded_copy(const float* from, int64_t count, float filling
   for (int64_t n = 0; n < copy.size(); ++n) copy[n] = n < count && from != nullptr ? from[n] : filling;
   return copy;
 }
+
+// The vectors of several events, `stride` numbers apart. With a stride of 0 all events have the same vector.
+template <class T>
+struct TileOf {
+  T* data;
+  int64_t stride;
+
+  T* operator[](int64_t event) const { return data + event * stride; }
+  TileOf from(int64_t n) const { return {data + n, stride}; }
+  operator TileOf<const T>() const { return {data, stride}; }
+};
+using Tile = TileOf<float>;
+using ConstTile = TileOf<const float>;
 
 class Matrix {
  public:
@@ -51,14 +67,20 @@ class Matrix {
   int64_t rows() const { return rows_; }
   int64_t outputs() const { return vectors_ * kLane; }
 
-  // y = start + Wᵀ p. `start` may be y.
+  // y = start + Wᵀ p for one event. `start` may be y.
   void apply(const float* p, const float* start, float* y) const {
+    apply(ConstTile{p, 0}, 0, rows_, ConstTile{start, 0}, Tile{y, 0}, 1);
+  }
+  // The same for `count` events.
+  void apply(ConstTile p, ConstTile start, Tile y, int64_t count) const { apply(p, 0, rows_, start, y, count); }
+  // The same with `rows` rows of the matrix from `first` on: p holds the inputs of these rows.
+  void apply(ConstTile p, int64_t first, int64_t rows, ConstTile start, Tile y, int64_t count) const {
     const float* weights = weights_.data();
-    for (int64_t block = 0, first = 0; block < blocks_; ++block) {
-      const int64_t width = block_width(block);
-      multiply(width, weights, p, start + first * kLane, y + first * kLane);
+    for (int64_t block = 0, vector = 0; block < blocks_; ++block) {
+      const int64_t width = block_width(block), n = vector * kLane;
+      multiply(width, weights + first * width * kLane, p, rows, start.from(n), y.from(n), count);
       weights += rows_ * width * kLane;
-      first += width;
+      vector += width;
     }
   }
 
@@ -66,45 +88,65 @@ class Matrix {
   // Blocks of about the same width.
   int64_t block_width(int64_t block) const { return vectors_ / blocks_ + (block < vectors_ % blocks_); }
 
-  void multiply(int64_t width, const float* weights, const float* p, const float* start, float* y) const {
+  static void multiply(int64_t width, const float* weights, ConstTile p, int64_t rows, ConstTile start, Tile y,
+                       int64_t count) {
     switch (width) {
       case 1:
-        return columns<1, 8>(weights, p, start, y);
+        return columns<1>(weights, p, rows, start, y, count);
       case 2:
-        return columns<2, 4>(weights, p, start, y);
+        return columns<2>(weights, p, rows, start, y, count);
       case 3:
-        return columns<3, 3>(weights, p, start, y);
+        return columns<3>(weights, p, rows, start, y, count);
       case 4:
-        return columns<4, 2>(weights, p, start, y);
+        return columns<4>(weights, p, rows, start, y, count);
       case 5:
-        return columns<5, 2>(weights, p, start, y);
+        return columns<5>(weights, p, rows, start, y, count);
       case 6:
-        return columns<6, 2>(weights, p, start, y);
+        return columns<6>(weights, p, rows, start, y, count);
       case 7:
-        return columns<7, 1>(weights, p, start, y);
+        return columns<7>(weights, p, rows, start, y, count);
       default:
-        return columns<8, 1>(weights, p, start, y);
+        return columns<8>(weights, p, rows, start, y, count);
     }
   }
 
-  // Computes kWidth vectors of outputs from kRows inputs at a time, which gives enough independent sums to hide the
-  // latency of additions.
+  // Computes kWidth vectors of outputs.
+  template <int kWidth>
+  static void columns(const float* weights, ConstTile p, int64_t rows, ConstTile start, Tile y, int64_t count) {
+    if (count == 1) return single<kWidth, most_rows(kWidth)>(weights, p.data, rows, start.data, y.data);
+    several<kWidth, most_events(kWidth)>(weights, p, rows, start, y, 0, count);
+  }
+
+  // Enough independent sums to hide the latency of additions.
+  static constexpr int most_rows(int width) {
+    constexpr int kRows[] = {8, 4, 3, 2, 2, 2, 1, 1};
+    return kRows[width - 1];
+  }
+  // As many sums as leave registers for the weights: a power of two that divides kTile.
+  static constexpr int most_events(int width) {
+    int events = 8;
+    while (events > 1 && events * width > kRegisters * 3 / 4) events /= 2;
+    return events;
+  }
+
+  // One event, kRows inputs at a time.
   template <int kWidth, int kRows>
-  __attribute__((noinline)) void columns(const float* weights, const float* p, const float* start, float* y) const {
+  __attribute__((noinline)) static void single(const float* weights, const float* p, int64_t rows, const float* start,
+                                               float* y) {
     V sums[kRows][kWidth];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
       for (int c = 0; c < kWidth; ++c) sums[r][c] = r == 0 ? load(start + c * kLane) : V{};
     int64_t m = 0;
-    for (; m + kRows <= rows_; m += kRows, weights += kRows * kWidth * kLane)
+    for (; m + kRows <= rows; m += kRows, weights += kRows * kWidth * kLane)
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const V factor = all(p[m + r]);
 #pragma GCC unroll 16
         for (int c = 0; c < kWidth; ++c) sums[r][c] += factor * load(weights + (r * kWidth + c) * kLane);
       }
-    for (; m < rows_; ++m, weights += kWidth * kLane) {
+    for (; m < rows; ++m, weights += kWidth * kLane) {
       const V factor = all(p[m]);
 #pragma GCC unroll 16
       for (int c = 0; c < kWidth; ++c) sums[0][c] += factor * load(weights + c * kLane);
@@ -118,27 +160,92 @@ class Matrix {
     }
   }
 
+  // Events from t on, kEvents at a time, then half as many, and so on. Each sum has one order, however many events
+  // there are.
+  template <int kWidth, int kEvents>
+  static void several(const float* weights, ConstTile p, int64_t rows, ConstTile start, Tile y, int64_t t,
+                      int64_t count) {
+    for (; t + kEvents <= count; t += kEvents) together<kWidth, kEvents>(weights, p, rows, start, y, t);
+    if constexpr (kEvents > 1) {
+      if (t < count) several<kWidth, kEvents / 2>(weights, p, rows, start, y, t, count);
+    }
+  }
+
+  template <int kWidth, int kEvents>
+  __attribute__((noinline)) static void together(const float* weights, ConstTile p, int64_t rows, ConstTile start,
+                                                 Tile y, int64_t t) {
+    V sums[kEvents][kWidth];
+    const float* inputs[kEvents];
+#pragma GCC unroll 16
+    for (int e = 0; e < kEvents; ++e) {
+      inputs[e] = p[t + e];
+#pragma GCC unroll 16
+      for (int c = 0; c < kWidth; ++c) sums[e][c] = load(start[t + e] + c * kLane);
+    }
+    for (int64_t m = 0; m < rows; ++m, weights += kWidth * kLane)
+#pragma GCC unroll 16
+      for (int e = 0; e < kEvents; ++e) {
+        const V factor = all(inputs[e][m]);
+#pragma GCC unroll 16
+        for (int c = 0; c < kWidth; ++c) sums[e][c] += factor * load(weights + c * kLane);
+      }
+#pragma GCC unroll 16
+    for (int e = 0; e < kEvents; ++e)
+#pragma GCC unroll 16
+      for (int c = 0; c < kWidth; ++c) store(y[t + e] + c * kLane, sums[e][c]);
+  }
+
   int64_t rows_ = 0, vectors_ = 0, blocks_ = 1;
   Buffer<float> weights_;
 };
 
-// The products u_i · u_j with i ≤ j, in order. May write one vector past the end.
-inline void pairs(const float* u, int64_t width, float* products) {
-  for (int64_t i = 0; i < width; products += width - i, ++i) {
+// The products u_i · u_j with first ≤ i < last and i ≤ j, in order. May write one vector past the end.
+inline void pairs(const float* u, int64_t width, int64_t first, int64_t last, float* products) {
+  for (int64_t i = first; i < last; products += width - i, ++i) {
     const V left = all(u[i]);
     for (int64_t j = i; j < width; j += kLane) store(products + j - i, left * load(u + j));
   }
 }
 
-// The products x_p · u_j, in order. May write one vector past the end.
-inline void outer(const float* x, int64_t rows, const float* u, int64_t width, float* products) {
-  for (int64_t p = 0; p < rows; ++p, products += width) {
+// The products x_p · u_j with first ≤ p < last, in order. May write one vector past the end.
+inline void outer(const float* x, int64_t first, int64_t last, const float* u, int64_t width, float* products) {
+  for (int64_t p = first; p < last; ++p, products += width) {
     const V left = all(x[p]);
     for (int64_t j = 0; j < width; j += kLane) store(products + j, left * load(u + j));
   }
 }
 
 inline int64_t pair_count(int64_t width) { return width * (width + 1) / 2; }
+
+// Memory for the products of a tile. They are computed and used in parts that fit.
+struct Room {
+  float* data;
+  int64_t size;
+};
+
+// y += Wᵀ (u_i u_j) for the rows of the matrix from `row` on, which hold the weights of all pairs.
+inline void add_pairs(const Matrix& matrix, int64_t row, ConstTile u, int64_t width, Room room, Tile y, int64_t count) {
+  const Tile products{room.data, room.size / count};
+  for (int64_t first = 0, last = 0; first < width; first = last) {
+    int64_t rows = 0;
+    for (; last < width && rows + width - last <= products.stride; ++last) rows += width - last;
+    for (int64_t t = 0; t < count; ++t) pairs(u[t], width, first, last, products[t]);
+    matrix.apply(products, row, rows, y, y, count);
+    row += rows;
+  }
+}
+
+// y += Wᵀ (x_p u_j) for the first rows of the matrix, which hold the weights of all these products.
+inline void add_outer(const Matrix& matrix, ConstTile x, int64_t size, ConstTile u, int64_t width, Room room, Tile y,
+                      int64_t count) {
+  const Tile products{room.data, room.size / count};
+  const int64_t together = products.stride / width;
+  for (int64_t first = 0; first < size; first += together) {
+    const int64_t last = first + together < size ? first + together : size;
+    for (int64_t t = 0; t < count; ++t) outer(x[t], first, last, u[t], width, products[t]);
+    matrix.apply(products, first * width, (last - first) * width, y, y, count);
+  }
+}
 
 // Stores the weights of the products that `pairs` computes, starting at row m: the sum of both halves of W, which has
 // shape (outputs, width, width). Output n of W is output place(n) of the matrix.

@@ -1,4 +1,4 @@
-// A complete model that processes one event at a time.
+// A complete model that processes events in tiles: one event, or up to kTile consecutive events.
 #pragma once
 
 #include <cfloat>
@@ -34,27 +34,39 @@ class Model {
   void push_tokens(char* memory, const int32_t* tokens, const float* gaps, int64_t count) const {
     const State state(memory);
     const Work work = work_in(memory);
-    float* encoded = signal(memory, 0);
-    for (int64_t k = 0; k < count; ++k) {
-      const float gap = gaps == nullptr ? 1.0f : gaps[k];
-      if (table_.size() > 0) {
-        if (k + kAhead < count) prefetch(row(tokens[k + kAhead]));
-        const float* u = row(tokens[k]);
-        run(memory, state, work, 0, u, u + blocks_[0].padded_width(), gaps != nullptr, gap);
-      } else {
-        encoder_.encode(tokens[k], encoded);
-        run(memory, state, work, 0, encoded, nullptr, gaps != nullptr, gap);
+    const Tile encoded = signal(memory, 0);
+    const float *u[kTile], *drive[kTile];
+    for (int64_t first = 0; first < count; first += kTile) {
+      const int64_t part = count - first < kTile ? count - first : kTile;
+      for (int64_t t = 0; t < part; ++t) {
+        const int64_t k = first + t;
+        if (table_.size() > 0) {
+          if (k + kTile < count) prefetch(row(tokens[k + kTile]));
+          u[t] = row(tokens[k]);
+          drive[t] = u[t] + blocks_[0].padded_width();
+        } else {
+          encoder_.encode(tokens[k], encoded[t]);
+          u[t] = encoded[t];
+        }
       }
+      run(memory, state, work, 0, u, table_.size() > 0 ? drive : nullptr, gaps == nullptr ? nullptr : gaps + first,
+          part);
     }
   }
 
   void push_vectors(char* memory, const float* inputs, const float* gaps, int64_t count) const {
     const State state(memory);
     const Work work = work_in(memory);
-    float *encoded = signal(memory, 0), *room = reinterpret_cast<float*>(memory + encoder_work_);
-    for (int64_t k = 0; k < count; ++k) {
-      encoder_.encode(inputs + k * encoder_.inputs(), room, encoded);
-      run(memory, state, work, 0, encoded, nullptr, gaps != nullptr, gaps == nullptr ? 1.0f : gaps[k]);
+    const Tile encoded = signal(memory, 0);
+    float* room = reinterpret_cast<float*>(memory + encoder_work_);
+    const float* u[kTile];
+    for (int64_t first = 0; first < count; first += kTile) {
+      const int64_t part = count - first < kTile ? count - first : kTile;
+      for (int64_t t = 0; t < part; ++t) {
+        encoder_.encode(inputs + (first + t) * encoder_.inputs(), room, encoded[t]);
+        u[t] = encoded[t];
+      }
+      run(memory, state, work, 0, u, nullptr, gaps == nullptr ? nullptr : gaps + first, part);
     }
   }
 
@@ -67,11 +79,13 @@ class Model {
       state = State(memory + copy_);
       for (int64_t b = 0; b < depth_; ++b) {
         if (blocks_[b].stride() == 1 || state.at<Window>(places_[b].window)->events == 0) continue;
-        const float gap = close_window(memory, state, work, b);
-        run(memory, state, work, b + 1, signal(memory, b + 1), nullptr, timed, gap);
+        const float gap = close_window(state, work, b, 0);
+        finish_windows(memory, work, b, 1);
+        const float* u[] = {signal(memory, b + 1)[0]};
+        run(memory, state, work, b + 1, u, nullptr, timed ? &gap : nullptr, 1);
       }
     }
-    float *features = work.normalised, *outputs = reinterpret_cast<float*>(memory + answer_);
+    float *features = work.normalised[0], *outputs = reinterpret_cast<float*>(memory + answer_);
     const int64_t H = blocks_[depth_ - 1].out();
     if (reading_ == Reading::kLast) {
       std::memcpy(features, state.at<float>(head_last_), size_t(H) * sizeof(float));
@@ -118,32 +132,52 @@ class Model {
   }
 
  private:
-  static constexpr int64_t kAhead = 6;  // prefetch distance in events
   static constexpr int64_t kMostTableBytes = 64ll << 20;
 
-  // Feeds one vector to block b and to the blocks above it, until a window is not full.
-  void run(char* memory, State state, const Work& work, int64_t b, const float* u, const float* drive, bool timed,
-           float gap) const {
+  // Feeds `count` vectors to block b and to the blocks above it, as far as windows become full. `drive` is what block b
+  // computes from single events, if it is known. `gaps` is null in regular time.
+  void run(char* memory, State state, const Work& work, int64_t b, const float* const* u, const float* const* drive,
+           const float* gaps, int64_t count) const {
+    const bool timed = gaps != nullptr;
+    const float *inputs[kTile], *drives[kTile];
+    float window_gaps[kTile];
     for (; b < depth_; ++b) {
       const Block& block = blocks_[b];
-      const float* read = nullptr;
-      if (drive == nullptr) {
-        read = block.prepare(u, work.normalised);
-        block.drive(read, work);
-        drive = work.drive;
+      float* x = state.at<float>(places_[b].x);
+      const bool known = drive != nullptr;
+      if (!known) {
+        block.prepare(u, work.normalised, count);
+        block.drive(work.normalised, work, count);
+        for (int64_t t = 0; t < count; ++t) drives[t] = work.drive[t];
+        drive = drives;
       }
-      block.advance(drive, timed, gap, state.at<float>(places_[b].x));
-      drive = nullptr;
-      if (block.stride() > 1) {
-        if (!add_to_window(state, b, u, timed ? gap : 1.0f)) return;
-        gap = close_window(memory, state, work, b);
+      if (block.stride() == 1) {
+        for (int64_t t = 0; t < count; ++t) {
+          block.advance(drive[t], timed, timed ? gaps[t] : 1.0f, x);
+          block.copy_state(x, work.rows[t]);
+        }
+        if (known) block.prepare(u, work.normalised, count);
+        block.output(work.normalised, u, work, signal(memory, b + 1), count);
       } else {
-        if (read == nullptr) read = block.prepare(u, work.normalised);
-        block.output(state.at<float>(places_[b].x), read, u, work, signal(memory, b + 1));
+        int64_t windows = 0;
+        for (int64_t t = 0; t < count; ++t) {
+          const float gap = timed ? gaps[t] : 1.0f;
+          block.advance(drive[t], timed, gap, x);
+          if (!add_to_window(state, b, u[t], gap)) continue;
+          window_gaps[windows] = close_window(state, work, b, windows);  // `gaps` may be this array, up to t
+          ++windows;
+        }
+        if (windows == 0) return;
+        finish_windows(memory, work, b, windows);
+        count = windows;
+        if (timed) gaps = window_gaps;
       }
-      u = signal(memory, b + 1);
+      const Tile outputs = signal(memory, b + 1);
+      for (int64_t t = 0; t < count; ++t) inputs[t] = outputs[t];
+      u = inputs;
+      drive = nullptr;
     }
-    absorb(state, u, timed ? gap : 1.0f);
+    for (int64_t t = 0; t < count; ++t) absorb(state, u[t], timed ? gaps[t] : 1.0f);
   }
 
   // Adds an event to the window. Returns whether the window is full.
@@ -160,26 +194,38 @@ class Model {
     return ++window.events == block.stride();
   }
 
-  // Computes the block's output for the window in signal b + 1, starts the next window, and returns the window's gap.
-  float close_window(char* memory, State state, const Work& work, int64_t b) const {
+  // Puts what the output of a full window is computed from into place n of a tile, starts the next window, and returns
+  // the gap of the full one.
+  float close_window(State state, const Work& work, int64_t b, int64_t n) const {
     const Block& block = blocks_[b];
     Window& window = *state.at<Window>(places_[b].window);
-    const float* last = state.at<float>(places_[b].last);
-    const float* skip = last;
-    if (block.pooling() != Pooling::kLast) {
-      float* sum = state.at<float>(places_[b].sum);
+    const size_t bytes = size_t(block.padded_width()) * sizeof(float);
+    block.copy_state(state.at<float>(places_[b].x), work.rows[n]);
+    std::memcpy(work.last[n], state.at<float>(places_[b].last), bytes);
+    if (block.pooling() == Pooling::kLast) {
+      std::memcpy(work.skip[n], work.last[n], bytes);
+    } else {
+      float *sum = state.at<float>(places_[b].sum), *skip = work.skip[n];
       const float divisor = window.weight > 0 ? window.weight : float(window.events);
-      for (int64_t n = 0; n < block.padded_width(); ++n) {
-        work.skip[n] = sum[n] / divisor;
-        sum[n] = 0;
+      for (int64_t i = 0; i < block.padded_width(); ++i) {
+        skip[i] = sum[i] / divisor;
+        sum[i] = 0;
       }
-      skip = work.skip;
     }
     const float gap = window.gap;
     window = Window{};
-    block.output(state.at<float>(places_[b].x), block.prepare(last, work.normalised), skip, work,
-                 signal(memory, b + 1));
     return gap;
+  }
+
+  // Computes the outputs of the first `count` windows of a tile in signal b + 1.
+  void finish_windows(char* memory, const Work& work, int64_t b, int64_t count) const {
+    const float *last[kTile], *skip[kTile];
+    for (int64_t n = 0; n < count; ++n) {
+      last[n] = work.last[n];
+      skip[n] = work.skip[n];
+    }
+    blocks_[b].prepare(last, work.normalised, count);
+    blocks_[b].output(work.normalised, skip, work, signal(memory, b + 1), count);
   }
 
   void absorb(State state, const float* u, float gap) const {
@@ -227,12 +273,14 @@ class Model {
     Places memory;
     memory.add<char>(state_size_);
     copy_ = memory.add<char>(state_size_);
-    for (int64_t& place : signals_) place = memory.add<float>(sizes.width + kLane);
+    width_ = sizes.width;
+    for (int64_t& place : signals_) place = memory.add<float>(kTile * width_ + kLane);
     encoder_work_ = memory.add<float>(encoder_.work_size() + kLane);
     answer_ = memory.add<float>(padded(outputs_));
-    const int64_t wanted[] = {sizes.width, sizes.drive,   sizes.rows,  sizes.products,
-                              sizes.width, sizes.factors, sizes.width, sizes.width};
-    for (int n = 0; n < 8; ++n) works_[n] = memory.add<float>(wanted[n] + kLane);
+    const int64_t wanted[] = {sizes.width,   sizes.drive, sizes.rows,  sizes.width,
+                              sizes.factors, sizes.width, sizes.width, sizes.width};
+    for (int n = 0; n < kWorks; ++n) works_[n] = {memory.add<float>(kTile * wanted[n] + kLane), wanted[n]};
+    products_ = {memory.add<float>(sizes.products + kLane), sizes.products};
     memory_size_ = memory.size();
     Buffer<char> sample(memory_size_);
     each_number(State(sample.data()), [&](auto*, int64_t n) { state_numbers_ += n; });
@@ -247,13 +295,14 @@ class Model {
     Buffer<char> memory(memory_size_);
     start(memory.data());
     const Work work = work_in(memory.data());
-    float* u = signal(memory.data(), 0);
+    float* const u[] = {signal(memory.data(), 0)[0]};
     for (int64_t token = 0; token < encoder_.tokens(); ++token) {
-      encoder_.encode(token, u);
-      block.drive(block.prepare(u, work.normalised), work);
+      encoder_.encode(token, u[0]);
+      block.prepare(u, work.normalised, 1);
+      block.drive(work.normalised, work, 1);
       float* to = &table[token * row_size_];
-      std::memcpy(to, u, size_t(block.padded_width()) * sizeof(float));
-      std::memcpy(to + block.padded_width(), work.drive, size_t(block.drive_size()) * sizeof(float));
+      std::memcpy(to, u[0], size_t(block.padded_width()) * sizeof(float));
+      std::memcpy(to + block.padded_width(), work.drive[0], size_t(block.drive_size()) * sizeof(float));
     }
     table_ = std::move(table);
   }
@@ -264,11 +313,12 @@ class Model {
   }
 
   Work work_in(char* memory) const {
-    const auto at = [&](int n) { return reinterpret_cast<float*>(memory + works_[n]); };
-    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
+    const auto at = [&](int n) { return Tile{reinterpret_cast<float*>(memory + works_[n].place), works_[n].size}; };
+    const Room products{reinterpret_cast<float*>(memory + products_.place), products_.size};
+    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), products};
   }
-  // Returns the input of block b, which is also the output of block b - 1.
-  float* signal(char* memory, int64_t b) const { return reinterpret_cast<float*>(memory + signals_[b % 2]); }
+  // Returns the inputs of block b, which are also the outputs of block b - 1.
+  Tile signal(char* memory, int64_t b) const { return {reinterpret_cast<float*>(memory + signals_[b % 2]), width_}; }
 
   // Calls f(pointer, count) for all numbers of a state, without padding.
   template <class F>
@@ -303,7 +353,13 @@ class Model {
   int64_t outputs_ = 0, row_size_ = 0;
   bool pools_ = false;
   int64_t head_last_ = 0, head_sum_ = 0, head_totals_ = 0, state_size_ = 0, state_numbers_ = 0;
-  int64_t copy_ = 0, signals_[2] = {}, encoder_work_ = 0, answer_ = 0, works_[8] = {}, memory_size_ = 0;
+  int64_t copy_ = 0, width_ = 0, signals_[2] = {}, encoder_work_ = 0, answer_ = 0, memory_size_ = 0;
+  // Scratch memory: its offset in bytes, and its size in floats; per event, except for the products.
+  struct Scratch {
+    int64_t place, size;
+  };
+  static constexpr int kWorks = 8;
+  Scratch works_[kWorks] = {}, products_ = {};
 };
 
 }  // namespace s7::S7_ISA::stream
