@@ -85,7 +85,7 @@ CASES = (
 
 def shape_cases(shapes: Sequence[tuple[int, ...]]) -> list[BlockCase]:
     """Return factored blocks of these shapes. Each shape is (batch, L, H, P)."""
-    return [BlockCase("factored", *shape, config=FACTORED) for shape in shapes]
+    return [BlockCase("factored", batch, length, width, state, FACTORED) for batch, length, width, state in shapes]
 
 
 def program(case: BlockCase, backend: str, *, gradient: bool) -> Run:
