@@ -40,7 +40,7 @@ LAYERS = (
     "tasks",
     "job",
     "study",
-    "report theory bench",
+    "report theory bench live",
     "cli",
     "__main__",
 )
@@ -55,7 +55,7 @@ WITHOUT_JAX = [
     ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
     ["report", "run"],
 ]
-COMMANDS = ("ablate", "bench", "compare", "data", "eval", "models", "report", "tables", "tasks", "train", "verify")
+COMMANDS = tuple("ablate bench compare data eval models report serve stream tables tasks train verify".split())
 
 
 @cache

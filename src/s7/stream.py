@@ -13,6 +13,7 @@ import ctypes
 import hashlib
 import os
 import weakref
+from collections.abc import Mapping
 from functools import cache
 from operator import index
 from pathlib import Path
@@ -137,12 +138,20 @@ class Stream:
         ctypes.memmove(twin._pointer, self._pointer, self._packed.stream_size)
         return twin
 
-    def save(self, path: str | os.PathLike) -> Path:
-        """Write the state to a safetensors file; returns its path."""
+    def save(self, path: str | os.PathLike, notes: Mapping[str, np.ndarray] | None = None) -> Path:
+        """Write the state to a safetensors file.
+
+        Args:
+            path: The file.
+            notes: Arrays of the caller's that are written to the file too. `restore` does not read them.
+
+        Returns:
+            The path.
+        """
         state = np.empty(self._packed.state_size, np.float64)
         self._packed.library.s7_save(self._pointer, state.ctypes.data)
         path = Path(path)
-        write_arrays(path, "stream", {"state": state}, self._packed.identity)
+        write_arrays(path, "stream", {**(notes or {}), "state": state}, self._packed.identity)
         return path
 
     @classmethod
