@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,9 +27,9 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="no native kernels"))
 
 
-def make_model(encoder=None, **settings) -> s7.S7Model:
+def make_model(encoder: s7.Encoder | None = None, **changes: Any) -> s7.S7Model:
     encoder = encoder or s7.EventEncoder(SENSOR)
-    settings = {"classes": CLASSES, "time_unit": 1.0, "form": s7.Factored(rank=2)} | settings
+    settings: dict[str, Any] = {"classes": CLASSES, "time_unit": 1.0, "form": s7.Factored(rank=2)} | changes
     return s7.S7Model(encoder=encoder, head=s7.Mean(3), width=6, state=4, depth=1, key=jax.random.key(0), **settings)
 
 
@@ -103,8 +103,10 @@ def running(served, limits: Limits | None = None, access=None, **options) -> Ite
     try:
         server = Server(served, limits, access, **options)
         port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(20)
-        yield Running(server, port)
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+        try:
+            yield Running(server, port)
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -19,7 +19,7 @@ def batches(count: int, size: int, gap: float = 0.1):
     tokens, times = random.integers(0, 200, count).astype(np.int32), gap * np.arange(count)
     for start in range(0, count, size):
         part = slice(start, start + size)
-        yield Batch(tokens[part], times[part], lambda k, start=start: f"in: event {start + k}")
+        yield Batch(tokens[part], times[part], "in: event {}".format)
 
 
 def streaming(model, inputs, source, every, **options) -> Streaming:

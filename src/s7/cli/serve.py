@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from s7.cli.options import count, duration, names
 
@@ -107,7 +107,7 @@ async def _serve(server: "Server", options: argparse.Namespace, token: str | Non
     await stopped.wait()
     await server.stop()
     metrics = server.metrics
-    about = {"connections": metrics.connections, "events": metrics.events, "dropped": metrics.dropped}
+    about: dict[str, Any] = {"connections": metrics.connections, "events": metrics.events, "dropped": metrics.dropped}
     about |= {"latency_ms": metrics.latency.summary()}
     if options.json:
         print(json.dumps({"summary": about}))

@@ -104,8 +104,10 @@ class Connection:
                 raise
 
     async def _send(self, message: str | bytes) -> None:
+        # Not asyncio.wait_for, which may return instead of being cancelled.
         try:
-            await asyncio.wait_for(self._socket.send(message), self._limits.send)
+            async with asyncio.timeout(self._limits.send):
+                await self._socket.send(message)
         except TimeoutError:
             self._socket.transport.abort()
             raise Closing(POLICY, f"no message was read for {self._limits.send:g} s") from None

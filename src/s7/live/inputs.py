@@ -113,7 +113,7 @@ class Inputs:
     def of_records(self, records: Shaped[np.ndarray, " n"], where: Callable[[int], str]) -> Batch:
         """Check records and convert them."""
         if self.kind == "events":
-            return self.of_columns(*(records[name] for name in "xytp"), where)
+            return self.of_columns(records["x"], records["y"], records["t"], records["p"], where)
         times = self._from_microseconds(records["t"]) if self.timed else None
         if self.kind == "numbers":
             return self._numbers(records["values"], times, where)
@@ -148,14 +148,9 @@ class Inputs:
         if self.kind == "numbers":
             raise ValueError(f"the model reads lines of numbers ({self.line}), not events")
         width, height = self.sensor or (self.tokens, 1)
-        for name, values, limit in (("x", x, width), ("y", y, height)):
-            _require(
-                (values >= 0) & (values < limit),
-                where,
-                lambda k, n=name, q=values, end=limit: (
-                    f"{n}={q[k]} is outside of 0 to {end - 1}, the model's sensor is {width}×{height}"
-                ),
-            )
+        size = f"the model's sensor is {width}×{height}"
+        _require((x >= 0) & (x < width), where, lambda k: f"x={x[k]} is outside of 0 to {width - 1}, {size}")
+        _require((y >= 0) & (y < height), where, lambda k: f"y={y[k]} is outside of 0 to {height - 1}, {size}")
         _require((p >= -1) & (p <= 1), where, lambda k: f"p={p[k]} is not a polarity: -1, 0 or 1")
         brighter = (p > 0).astype(np.int32) if self.sensor else 0
         tokens = to_token(x.astype(np.int32), y.astype(np.int32), brighter, height, 2 if self.sensor else 1)

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
+from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +30,8 @@ STREAM = "/stream"
 # Seconds for a client's part of a handshake, and messages that are read ahead of the model.
 HANDSHAKE = 5.0
 AHEAD = 4
+# Bytes that the operating system keeps for a client that has not read them yet.
+SEND_BUFFER = 1 << 16
 
 
 class Server:
@@ -66,26 +69,33 @@ class Server:
         quiet = logging.getLogger("s7.live")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
-        self._server: WebSocketServer = await serve(
-            self._handle,
-            host,
-            port,
-            process_request=self._answer,
-            max_size=self._limits.message,
-            max_queue=AHEAD,
-            open_timeout=HANDSHAKE,
-            close_timeout=2,
-            compression=None,  # frames are small, and compression costs more memory than a stream
-            logger=quiet,
-            server_header=None,
-        )
+        try:
+            self._server: WebSocketServer = await serve(
+                self._handle,
+                host,
+                port,
+                process_request=self._answer,
+                max_size=self._limits.message,
+                max_queue=AHEAD,
+                open_timeout=HANDSHAKE,
+                close_timeout=2,
+                compression=None,  # frames are small, and compression costs more memory than a stream
+                logger=quiet,
+                server_header=None,
+            )
+        except OSError:
+            self._release()
+            raise
         return next(iter(self._server.sockets)).getsockname()[1]
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
         self._server.close(code=GOING_AWAY, reason="the server stops")
         await self._server.wait_closed()
-        await asyncio.to_thread(self._workers.shutdown)
+        await asyncio.to_thread(self._release)
+
+    def _release(self) -> None:
+        self._workers.shutdown()
         self._folder.cleanup()
 
     # HTTP.
@@ -115,6 +125,8 @@ class Server:
     async def _handle(self, socket: ServerConnection) -> None:
         metrics = self.metrics
         metrics.open_connections += 1
+        # A large buffer would show slow viewers the past, and hide that they do not read.
+        socket.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BUFFER)
         try:
             await self._serve(socket)
         finally:

@@ -53,7 +53,12 @@ class Served:
     def describe(self) -> dict[str, Any]:
         """What a client must know of the model."""
         inputs = self.inputs
-        about = {"name": self.name, "kind": inputs.kind, "sensor": inputs.sensor, "tokens": inputs.tokens}
+        about: dict[str, Any] = {
+            "name": self.name,
+            "kind": inputs.kind,
+            "sensor": inputs.sensor,
+            "tokens": inputs.tokens,
+        }
         about |= {"shape": inputs.shape, "timed": inputs.timed, "unit": inputs.unit, "line": inputs.line}
         about |= {"names": list(self.outputs.names), "classifier": self.outputs.is_classifier}
         about |= {"states": self.selection.states, "parameters": self.model.parameter_count}

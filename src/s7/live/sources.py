@@ -1,54 +1,65 @@
 """Where the events of a stream come from: a file of any format, or standard input."""
 
+import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
-from s7.events.formats import find_format
-from s7.events.recordings import MICROSECONDS
+from s7.events.container import Events
+from s7.events.formats import decoder_for
+from s7.events.reading import open_blocks
 from s7.live.inputs import Batch, Inputs
 from s7.live.lines import Lines
 
-# The path that stands for standard input.
+# The path that stands for standard input, and its name in messages.
 STDIN = "-"
-# Bytes per read, and events per batch.
+STDIN_NAME = "standard input"
+# Bytes per read, the first of which tell the format; and events per batch.
 BLOCK = 1 << 16
+SNIFFED = 4096
 EVENTS = 1 << 16
 
 
-def open_source(path: str, inputs: Inputs, name: str | None = None) -> Iterator[Batch]:
+def open_source(path: str, inputs: Inputs, name: str | None = None, recording: int | None = None) -> Iterator[Batch]:
     """The batches of a file, or of standard input (`-`).
 
     Args:
         path: The file.
         inputs: What the model reads.
         name: The name of the file in error messages; by default its path.
+        recording: Which recording to read, from 0, if the file holds several.
 
     Raises:
         OSError: The file does not exist or cannot be read.
     """
     if path == STDIN:
         return _standard_input(inputs)
+    name = name or path
     if not Path(path).is_file():
-        raise FileNotFoundError(f"{name or path}: no such file")
+        raise FileNotFoundError(f"{name}: no such file")
     with Path(path).open("rb") as file:
-        start = file.read(BLOCK)
-    if is_line_protocol(start, inputs):
-        return _lines(_blocks(path), inputs, name or path)
-    return _file(Path(path), inputs, name or path)
+        start = file.read(SNIFFED)
+    if inputs.kind == "numbers" or is_line_protocol(start, inputs):
+        return _lines(_blocks(path), inputs, name)
+    return _file(path, inputs, name, recording)
 
 
 def is_line_protocol(start: bytes, inputs: Inputs) -> bool:
-    """Whether the first line that is neither empty nor a comment has the numbers of the line protocol."""
+    """Whether the first line that is neither empty nor a comment has the numbers of the line protocol.
+
+    The times of events are whole numbers there: times with a fraction are those of a file that counts seconds.
+    """
     for line in start.split(b"\n"):
         words = line.replace(b",", b" ").split()
         if words and not words[0].startswith(b"#"):
-            return len(words) == len(inputs.columns) and all(map(_is_number, words))
+            is_number = _is_whole if inputs.kind == "events" else _is_number
+            return len(words) == len(inputs.columns) and all(map(is_number, words))
     return False
+
+
+def _is_whole(word: bytes) -> bool:
+    return word.removeprefix(b"-").isdigit()
 
 
 def _is_number(word: bytes) -> bool:
@@ -65,27 +76,35 @@ def _blocks(path: str) -> Iterator[bytes]:
             yield block
 
 
-def _arriving() -> Iterator[bytes]:
-    """Standard input, in blocks of what is there."""
-    while block := sys.stdin.buffer.raw.read(BLOCK):  # type: ignore[attr-defined]
-        yield block
-
-
 def _standard_input(inputs: Inputs) -> Iterator[Batch]:
-    name = "standard input"
-    blocks, start = _arriving(), b""
-    for block in blocks:
-        start += block
-        if b"\n" in start or len(start) >= BLOCK:
+    # Not a buffered read, which would wait for a full buffer.
+    blocks = iter(lambda: os.read(sys.stdin.fileno(), BLOCK), b"")
+    start = b""
+    while len(start) < SNIFFED and not (b"\n" in start and is_line_protocol(start, inputs)):
+        block = next(blocks, b"")
+        if not block:
             break
-    if inputs.kind != "events" or is_line_protocol(start, inputs):
-        yield from _lines(chain([start], blocks), inputs, name)
-        return
-    with tempfile.NamedTemporaryFile(prefix="s7-") as file:
-        for block in chain([start], blocks):
-            file.write(block)
-        file.flush()
-        yield from _file(Path(file.name), inputs, name)
+        start += block
+    blocks = chain([start], blocks)
+    if inputs.kind == "numbers" or is_line_protocol(start, inputs):
+        yield from _lines(blocks, inputs, STDIN_NAME)
+    else:
+        yield from _numbered(_decoded(start, blocks), inputs, STDIN_NAME)
+
+
+def _decoded(start: bytes, blocks: Iterator[bytes]) -> Iterator[Events]:
+    decoder = decoder_for(start, STDIN_NAME)
+    for block in blocks:
+        yield decoder.feed(block)
+    yield decoder.finish()
+
+
+def _file(path: str, inputs: Inputs, name: str, recording: int | None) -> Iterator[Batch]:
+    try:
+        yield from _numbered(open_blocks(Path(path), None, recording), inputs, name)
+    except (ValueError, OSError) as error:
+        # An uploaded file has another name on disk than its client knows.
+        raise ValueError(str(error).replace(path, name)) from None
 
 
 def _lines(blocks: Iterator[bytes], inputs: Inputs, source: str) -> Iterator[Batch]:
@@ -97,13 +116,15 @@ def _lines(blocks: Iterator[bytes], inputs: Inputs, source: str) -> Iterator[Bat
         yield batch
 
 
-def _file(path: Path, inputs: Inputs, source: str) -> Iterator[Batch]:
-    events = find_format(path).read(path)
-    t = np.rint(events.t * MICROSECONDS).astype(np.int64)
-    for start in range(0, len(t), EVENTS):
-        part = slice(start, start + EVENTS)
-        yield inputs.of_columns(events.x[part], events.y[part], t[part], events.p[part], _numbered(source, start))
+def _numbered(parts: Iterator[Events], inputs: Inputs, source: str) -> Iterator[Batch]:
+    """Batches whose events are counted from the start of the source."""
+    first = 0
+    for part in parts:
+        for start in range(0, len(part), EVENTS):
+            some = part[start : start + EVENTS]
+            yield inputs.of_columns(some.x, some.y, some.t, some.p, _place(source, first + start))
+        first += len(part)
 
 
-def _numbered(source: str, start: int) -> Callable[[int], str]:
-    return lambda k: f"{source}: event {start + k}"
+def _place(source: str, first: int) -> Callable[[int], str]:
+    return lambda k: f"{source}: event {first + k}"

@@ -54,7 +54,7 @@ class Statistics:
     def summary(self) -> dict[str, Any]:
         """The statistics as JSON values."""
         rate = self.events / self.busy if self.busy > 0 else 0.0
-        about = {"events": self.events, "dropped": self.dropped, "predictions": self.predictions}
+        about: dict[str, Any] = {"events": self.events, "dropped": self.dropped, "predictions": self.predictions}
         about |= {"seconds": round(self.seconds, 6), "events_per_busy_second": round(rate)}
         about |= {"latency_ms": self.latency.summary()}
         return about | ({"lag_ms": self.lag.summary()} if len(self.lag) else {})

@@ -18,7 +18,7 @@ class Upload:
 
     def __init__(self, folder: Path, name: str, size: int, limit: int):
         if size > limit:
-            raise Closing(POLICY, f"a file of {size:,} bytes is larger than the limit of {limit:,} bytes")
+            raise Closing(POLICY, f"{name}: {size:,} bytes are more than the limit of {limit:,}")
         self.name, self._left = Path(name).name, size
         # The ending helps to recognise a format; everything else of the name stays out of the path.
         ending = "".join(c for c in Path(name).suffix[:12].lower() if c.isascii() and (c.isalnum() or c == "."))
