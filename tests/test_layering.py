@@ -55,7 +55,10 @@ WITHOUT_JAX = [
     ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
     ["report", "run"],
 ]
-COMMANDS = tuple("ablate bench compare data eval models report serve stream tables tasks train verify".split())
+COMMANDS = (
+    *("ablate", "bench", "compare", "data", "eval", "models", "report", "serve", "stream", "tables", "tasks", "train"),
+    "verify",
+)
 
 
 @cache

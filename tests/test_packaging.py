@@ -15,7 +15,11 @@ def packaged():
 
 
 @pytest.mark.parametrize(
-    "pattern", ["**/*.py", "**/*.pyi", "py.typed", "presets/*.toml", "publishing/templates/*.jinja", "live/page/*", "native/*.cc"]
+    "pattern",
+    [
+        *("**/*.py", "**/*.pyi", "py.typed", "presets/*.toml", "publishing/templates/*.jinja", "live/page/*"),
+        "native/*.cc",
+    ],
 )
 def test_every_file_of_the_package_is_in_the_wheel(packaged, pattern):
     files = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "s7").glob(pattern)}
