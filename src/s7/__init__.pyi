@@ -29,6 +29,7 @@ from s7.encoders import TokenEncoder as TokenEncoder
 from s7.events.container import Events as Events
 from s7.events.formats import EventFormat as EventFormat
 from s7.events.reading import read_events as read_events
+from s7.events.writing import write_events as write_events
 from s7.files import load as load
 from s7.files import load_state as load_state
 from s7.files import save as save

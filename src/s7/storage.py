@@ -9,8 +9,10 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -56,24 +58,51 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises:
         OSError: If it cannot be written. The error names the file.
     """
+    with open_atomically(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file for writing, which replaces `path` at the end of the context unless an error was raised.
+
+    Raises:
+        OSError: If it cannot be written. The error names the file.
+    """
     path = Path(path)
-    try:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    with _named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         # Not by tempfile, whose files only their owner may read.
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with _named(path):
+            opened = os.fdopen(handle, "w+b")
+        with opened as file:
+            try:
+                yield file
+            except OSError as error:
+                # An error of the new file (a full disk, say) names no file. Others are about something else.
+                if error.filename is not None:
+                    raise
+                raise type(error)(error.errno, error.strerror or str(error), str(path)) from None
+            with _named(path):
                 file.flush()
                 os.fsync(file.fileno())
+        with _named(path):
             os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _flush_folder(path.parent)
+            _flush_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors of the operating system name a file."""
+    try:
+        yield
     except OSError as error:
-        # Errors of an open file (a full disk, say) name no file, and others the temporary one.
         raise type(error)(error.errno, error.strerror or str(error), str(path)) from None
 
 

@@ -54,7 +54,7 @@ class SpikeFile:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the classes; empty if the file has none."""
-        with _readable(self.path):
+        with readable(self.path):
             if NAMES not in self.file:
                 return ()
             return tuple(q.decode() if isinstance(q, bytes) else str(q) for q in self._array(NAMES)[:])
@@ -63,7 +63,7 @@ class SpikeFile:
         """Yield the recordings, or those where a mask is True, in parts."""
         labels = self.labels
         for key in (TIMES, UNITS):
-            with _readable(self.path):
+            with readable(self.path):
                 recordings = len(self._array(key))
             if recordings != len(labels):
                 raise ValueError(f"{self.path}: {len(labels)} labels but {recordings} recordings in {key}")
@@ -73,7 +73,7 @@ class SpikeFile:
             if chosen is not None:
                 numbers = numbers[chosen[here]]
             if len(numbers):
-                with _readable(self.path):
+                with readable(self.path):
                     times, units = (list(self._array(key)[here][numbers - start]) for key in (TIMES, UNITS))
                     part = self._recordings(times, units, labels[numbers], numbers.tolist())
                 yield part
@@ -96,7 +96,7 @@ class SpikeFile:
         return Recordings(Recording(x, none, none, t), offsets, labels, sources)
 
     def _whole_numbers(self, key: str) -> Integer[np.ndarray, " N"]:
-        with _readable(self.path):
+        with readable(self.path):
             values = self._array(key)[:]
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise ValueError(f"{self.path}: {key} must be a row of whole numbers")
@@ -115,23 +115,37 @@ class SpikeFile:
 
 @contextmanager
 def open_spikes(path: Path) -> Iterator[SpikeFile]:
-    """Open a file in a context. A .gz file is decompressed into memory."""
-    h5py = _h5py()
+    """Open a file of spikes in a context. A .gz file is decompressed into memory."""
     content = _decompressed(path) if path.suffix == ".gz" else path
     size = len(content.getbuffer()) if isinstance(content, BytesIO) else path.stat().st_size
+    with open_hdf5(path, content) as file:
+        yield SpikeFile(path, file, size)
+
+
+@contextmanager
+def open_hdf5(path: Path, content: Path | BytesIO | None = None) -> Iterator[Any]:
+    """Open an HDF5 file in a context.
+
+    Args:
+        path: The file.
+        content: What to open instead, if the file was decompressed.
+    """
+    h5py = _h5py()
+    if content is None or content is path:
+        path.open("rb").close()  # an error of the operating system says what is wrong
     try:
-        file = h5py.File(content, "r")
+        file = h5py.File(content or path, "r")
     except Exception as error:
         raise ValueError(f"{path}: damaged, or not an HDF5 file ({_reason(error)}); get it again") from None
     try:
-        yield SpikeFile(path, file, size)
+        yield file
     finally:
         with suppress(Exception):  # nothing was written, so nothing is lost if a damaged file cannot be closed
             file.close()
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Convert any error of h5py for a damaged file into one line that names the file."""
     try:
         yield

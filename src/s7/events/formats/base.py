@@ -15,15 +15,21 @@ BLOCK = 2**18
 LONGEST_HEADER = 2**20
 
 
+class Unwritable(ValueError):
+    """Events do not fit into a format. The message does not name the file."""
+
+
 class EventFormat(registry.Registered, ABC, kind="event format", package="s7.events.formats"):
     """The base class of event file formats.
 
     Class attributes:
-        extensions: File name endings in lower case, such as (".aedat",). The first is used when files are written.
+        extensions: File name endings in lower case, such as (".aedat",).
+        written_as: File name endings for which files are written in this format; none if it cannot be written.
         extra: The optional dependency group that this format needs, or None.
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
+    written_as: ClassVar[tuple[str, ...]] = ()
     extra: ClassVar[str | None] = None
 
     def sniff(self, start: bytes) -> bool:
@@ -64,9 +70,9 @@ class EventFormat(registry.Registered, ABC, kind="event format", package="s7.eve
         """Write blocks of events to a new file.
 
         Raises:
-            ValueError: If the format cannot be written or cannot hold the events.
+            Unwritable: If the format cannot be written or cannot hold the events.
         """
-        raise ValueError(f"the format {type(self).registry.name_of(type(self))} can be read but not written")
+        raise Unwritable(f"the format {type(self).registry.name_of(type(self))} can be read only")
 
 
 class ByteFormat(EventFormat):

@@ -12,6 +12,7 @@ from s7.events.container import Events
 from s7.events.formats.base import ByteFormat
 from s7.events.formats.clock import Unwrapped
 from s7.events.formats.words import WordDecoder, percent_header, raw_version, sensor_size, sniffed_header
+from s7.events.formats.writers import Checked
 
 # Types of events that are changes of brightness.
 KINDS = (0x00, 0x0C)
@@ -22,6 +23,7 @@ class Dat(ByteFormat, name="dat"):
     """Prophesee DAT."""
 
     extensions = (".dat",)
+    written_as = (".dat",)
 
     def sniff(self, start):
         fields = sniffed_header(start)
@@ -29,6 +31,15 @@ class Dat(ByteFormat, name="dat"):
 
     def decoder(self, where):
         return DatDecoder(where)
+
+    def write(self, file, blocks, sensor):
+        size = "" if sensor is None else f"% Height {sensor[1]}\n% Width {sensor[0]}\n"
+        file.write(f"% Data file containing CD events.\n% Version 2\n{size}".encode() + bytes([KINDS[1], SIZE]))
+        for block in Checked(blocks, "DAT", 2**14 - 1, 2**14 - 1, longest_gap=2**31 - 1, latest_start=2**32 - 1):
+            x, y, p = (column.astype(np.uint32) for column in (block.x, block.y, block.p))
+            words = np.empty(len(block), DatDecoder.word)
+            words["t"], words["data"] = (block.t & (2**32 - 1)).astype(np.uint32), x | y << 14 | p << 28
+            file.write(words.tobytes())
 
 
 class DatDecoder(WordDecoder):

@@ -13,9 +13,11 @@ from jaxtyping import Int
 from s7.events.container import Events
 from s7.events.formats.base import ByteFormat
 from s7.events.formats.clock import Unwrapped
-from s7.events.formats.words import RawDecoder, raw_version, sniffed_header
+from s7.events.formats.words import RawDecoder, raw_header, raw_version, sniffed_header
+from s7.events.formats.writers import Checked, high_words
 
 TIME, OTHERS = 8, (0xA, 0xE, 0xF)
+LARGEST = 2047
 HIGH_BITS, LOW_BITS = 28, 6
 
 
@@ -23,12 +25,29 @@ class Evt2(ByteFormat, name="evt2"):
     """Prophesee EVT 2.0 (.raw)."""
 
     extensions = (".evt2",)
+    written_as = (".evt2",)
 
     def sniff(self, start):
         return raw_version(sniffed_header(start)) == "2"
 
     def decoder(self, where):
         return Evt2Decoder(where)
+
+    def write(self, file, blocks, sensor):
+        file.write(raw_header("2", sensor))
+        high = None
+        for block in Checked(blocks, "EVT 2.0", LARGEST, LARGEST, longest_gap=2 ** (HIGH_BITS + LOW_BITS - 1) - 64):
+            highs = block.t >> LOW_BITS
+            values, counts = high_words(highs, high, 2**HIGH_BITS)
+            high = int(highs[-1])
+            words = np.full(len(values) + len(block), TIME << 28, np.uint32)
+            places = np.arange(len(block)) + np.cumsum(counts)
+            is_event = np.zeros(len(words), bool)
+            is_event[places] = True
+            words[~is_event] |= values.astype(np.uint32)
+            x, y, p = (column.astype(np.uint32) for column in (block.x, block.y, block.p))
+            words[places] = p << 28 | (block.t & 63).astype(np.uint32) << 22 | x << 11 | y
+            file.write(words.astype("<u4").tobytes())
 
 
 class HighTimes:

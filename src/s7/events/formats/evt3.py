@@ -15,25 +15,54 @@ from jaxtyping import Bool, Int, UInt16
 from s7.events.container import Events
 from s7.events.formats.base import ByteFormat
 from s7.events.formats.clock import Unwrapped
-from s7.events.formats.words import RawDecoder, raw_version, sniffed_header
+from s7.events.formats.words import RawDecoder, raw_header, raw_version, sniffed_header
+from s7.events.formats.writers import Checked, high_words
 
 Y, X, BASE, VECTOR_12, VECTOR_8, TIME_LOW, TIME_HIGH = 0, 2, 3, 4, 5, 6, 8
 OTHERS = (7, 0xA, 0xE, 0xF)
 # A y that was not set yet. It has more bits than any y.
 UNSET = 0xFFFF
-LAST_X = 2047
+LARGEST = 2047
 
 
 class Evt3(ByteFormat, name="evt3"):
     """Prophesee EVT 3.0 (.raw)."""
 
     extensions = (".evt3",)
+    written_as = (".raw", ".evt3")
 
     def sniff(self, start):
         return raw_version(sniffed_header(start)) == "3"
 
     def decoder(self, where):
         return Evt3Decoder(where)
+
+    def write(self, file, blocks, sensor):
+        file.write(raw_header("3", sensor))
+        last: tuple[int | None, int, int] = (None, -1, -1)
+        for block in Checked(blocks, "EVT 3.0", LARGEST, LARGEST, longest_gap=2**23 - 2**12):
+            file.write(_encoded(block, *last).astype("<u2").tobytes())
+            last = int(block.t[-1]) >> 12, int(block.t[-1]) & 0xFFF, int(block.y[-1])
+
+
+def _encoded(block: Events, high: int | None, low: int, y: int) -> UInt16[np.ndarray, " W"]:
+    """Words for events that follow one with these parts of its time and this y: up to four kinds before each event."""
+    highs, lows = block.t >> 12, block.t & 0xFFF
+    values, counts = high_words(highs, high, 2**12)
+    has_low = (counts > 0) | (np.diff(lows, prepend=low) != 0)
+    has_y = np.diff(block.y.astype(np.int64), prepend=y) != 0
+    ends = np.cumsum(counts + has_low + has_y + 1)
+    words = np.full(ends[-1], TIME_HIGH << 12, np.uint16)
+    is_high = np.ones(len(words), bool)
+    for places, content in (
+        (ends - 1, X << 12 | block.p.astype(np.uint16) << 11 | block.x),
+        ((ends - 2)[has_y], block.y[has_y]),
+        ((ends - 2 - has_y)[has_low], TIME_LOW << 12 | lows[has_low]),
+    ):
+        words[places] = content
+        is_high[places] = False
+    words[is_high] |= values.astype(np.uint16)
+    return words
 
 
 class Evt3Decoder(RawDecoder):
@@ -79,8 +108,8 @@ class Evt3Decoder(RawDecoder):
             each = bits >> 4
             places = places[each]
             x, y, t, p = first[places] + (bits & 15).astype(np.uint16), y[each], t[each], polarity[places]
-            if len(x) and x.max() > LAST_X:
-                self.fail(self.position(int(places[np.argmax(x > LAST_X)])), f"a vector goes beyond x={LAST_X}")
+            if len(x) and x.max() > LARGEST:
+                self.fail(self.position(int(places[np.argmax(x > LARGEST)])), f"a vector goes beyond x={LARGEST}")
         self.check_positions(x, y, lambda n: int(places[n]))
         return Events(x, y, t, p, self.sensor)
 
@@ -120,7 +149,7 @@ class Evt3Decoder(RawDecoder):
         firsts = starts[which] + before[:-1]
         if polarities[-1] >= 0:
             self._base = int(min(starts[-1] + before[-1], UNSET)), int(polarities[-1])
-        wrong = np.flatnonzero(firsts > LAST_X)
+        wrong = np.flatnonzero(firsts > LARGEST)
         if len(wrong):
-            self.fail(self.position(int(vectors[wrong[0]])), f"a vector goes beyond x={LAST_X}")
+            self.fail(self.position(int(vectors[wrong[0]])), f"a vector goes beyond x={LARGEST}")
         return vectors, firsts, polarities[which]

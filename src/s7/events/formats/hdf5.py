@@ -1,0 +1,140 @@
+"""HDF5 files of events, in the layouts of several data sets and recorders.
+
+    Prophesee    CD/events, a structured array; the attribute geometry has the size of the sensor
+    DSEC         events/x, y, p, t and t_offset, which is added to all times
+    SHD, SSC     spikes/times and spikes/units, many recordings of an artificial cochlea (see `s7.events.spike_hdf5`)
+    others       a structured array, or arrays in one group, with fields or names such as x, y, t, p or xs, ys, ts, ps
+
+Arrays may be compressed by a filter that h5py does not have. The package hdf5plugin has many of them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from s7.events.container import Size
+from s7.events.formats.base import EventFormat
+from s7.events.formats.tables import Source, Table, find_table, spikes
+from s7.events.spike_hdf5 import DENSEST, TIMES, UNITS, open_hdf5, readable
+
+MAGIC = b"\x89HDF\r\n\x1a\n"
+OFFSET = "t_offset"
+FILTERS = {32001: "Blosc", 32026: "Blosc2", 32015: "Zstandard", 32004: "LZ4", 32008: "Bitshuffle", 36559: "ECF"}
+ECF = 36559
+
+
+class Hdf5(EventFormat, name="hdf5"):
+    """HDF5 files of Prophesee, DSEC, SHD, SSC and others."""
+
+    extensions = (".h5", ".hdf5")
+    extra = "events"
+
+    def sniff(self, start):
+        return start.startswith(MAGIC)
+
+    def recordings(self, path):
+        with _arrays(path) as arrays:
+            return len(arrays[TIMES]) if TIMES in arrays and UNITS in arrays else 1
+
+    def recording(self, path, number):
+        with _arrays(path) as arrays:
+            if TIMES not in arrays:
+                yield from self.blocks(path)
+                return
+            with readable(path):
+                times, units = arrays[TIMES][number], arrays[UNITS][number]
+            yield spikes(np.asarray(times), np.asarray(units), f"{path}: recording {number}")
+
+    def blocks(self, path):
+        with _arrays(path) as arrays:
+            if TIMES in arrays:
+                yield from self.recording(path, 0)
+                return
+            with readable(path):
+                table = _table(path, arrays)
+                blocks = table.blocks()
+            while True:
+                with readable(path):
+                    block = next(blocks, None)
+                if block is None:
+                    return
+                yield block
+
+
+@contextmanager
+def _arrays(path: Path) -> Iterator[dict[str, Any]]:
+    """The arrays of a file by their path in it, in the order of the file."""
+    with open_hdf5(path) as file:
+        found: dict[str, Any] = {}
+        with readable(path):
+            file.visititems(lambda name, item: found.update({name: item}) if hasattr(item, "dtype") else None)
+        yield found
+
+
+def _table(path: Path, arrays: dict[str, Any]) -> Table:
+    """The events among the arrays of a file: those of the first group that has them."""
+    groups: dict[str, dict[str, Source]] = {}
+    for name, array in arrays.items():
+        group, _, last = name.rpartition("/")
+        if array.size <= DENSEST * path.stat().st_size:
+            groups.setdefault(group, {})[last] = _source(path, last, array)
+    for group, sources in groups.items():
+        table = find_table(sources, str(path), _sensor(arrays, group))
+        if table is None:
+            continue
+        for source in table.columns.values():
+            _require_filters(path, arrays, f"{group}/{source.name}".lstrip("/"))
+        return _shifted(table, arrays, group)
+    names = ", ".join(arrays)[:200] or "none"
+    raise ValueError(f"{path}: has no arrays of events that are known; it has {names}")
+
+
+def _source(path: Path, name: str, array: Any) -> Source:
+    return Source(name, array.dtype, array.shape, lambda start, end: array[start:end])
+
+
+def _shifted(table: Table, arrays: dict[str, Any], group: str) -> Table:
+    """The table with the offset of its times added, if there is one in the group or at the top."""
+    for name in (f"{group}/{OFFSET}".lstrip("/"), OFFSET):
+        if name in arrays and arrays[name].shape == () and arrays[name].dtype.kind in "iu":
+            offset = int(arrays[name][()])
+            t = table.columns["t"]
+
+            def read(start: int, end: int, t: Source = t, offset: int = offset) -> np.ndarray:
+                return t.read(start, end).astype(np.int64) + offset
+
+            return replace(table, columns={**table.columns, "t": Source(t.name, np.dtype(np.int64), t.shape, read)})
+    return table
+
+
+def _sensor(arrays: dict[str, Any], group: str) -> Size | None:
+    """The size of the sensor in the attributes of the file or of the group: geometry = "1280x720"."""
+    for array in arrays.values():
+        for holder in (array.file, array.parent):
+            text = holder.attrs.get("geometry")
+            words = str(text.decode() if isinstance(text, bytes) else text).split("x")
+            if len(words) == 2 and all(word.isdecimal() and 0 < int(word[:6]) < 2**16 for word in words):
+                return int(words[0]), int(words[1])
+    return None
+
+
+def _require_filters(path: Path, arrays: dict[str, Any], name: str) -> None:
+    """Raise a ValueError if an array is compressed by a filter that is not available."""
+    array = arrays.get(name)
+    if array is None:
+        return
+    with suppress(ModuleNotFoundError):
+        import_module("hdf5plugin")  # registers its filters
+    h5z = import_module("h5py").h5z
+    creation = array.id.get_create_plist()
+    for n in range(creation.get_nfilters()):
+        code = creation.get_filter(n)[0]
+        if not h5z.filter_avail(code):
+            known = FILTERS.get(code, "unknown")
+            remedy = "set HDF5_PLUGIN_PATH to Prophesee's plugin" if code == ECF else "pip install hdf5plugin"
+            raise ValueError(f"{path}: {name} is compressed by the HDF5 filter {code} ({known}); {remedy}")

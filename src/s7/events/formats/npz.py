@@ -1,0 +1,167 @@
+"""NumPy's .npz archives: arrays x, y, t and p, a structured array, or the spikes of an artificial cochlea.
+
+This project's archives of several recordings have the arrays x, y, t, p, offsets and label. An array `sensor` holds the
+width and the height.
+"""
+
+import math
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import numpy as np
+
+from s7.events.container import Events, Size
+from s7.events.formats.base import EventFormat
+from s7.events.formats.npy import read_header
+from s7.events.formats.tables import Source, Table, find_table, spikes
+
+MAGIC = b"PK\x03\x04"
+# An array that is read at once must not be larger than this.
+LARGEST = 2**28
+
+
+class Npz(EventFormat, name="npz"):
+    """NumPy archives (.npz)."""
+
+    extensions = (".npz",)
+    written_as = (".npz",)
+
+    def sniff(self, start):
+        return start.startswith(MAGIC)
+
+    def recordings(self, path):
+        with _opened(path) as archive:
+            sources = archive.sources()
+            return max(sources["offsets"].shape[0] - 1, 0) if "offsets" in sources else 1
+
+    def recording(self, path, number):
+        with _opened(path) as archive:
+            sources = archive.sources()
+            if "offsets" not in sources:
+                yield from self.blocks(path)
+                return
+            start, end = archive.whole("offsets").astype(np.int64)[number : number + 2].tolist()
+            table = archive.table()
+            if not 0 <= start <= end <= table.columns["t"].shape[0]:
+                raise ValueError(f"{path}: recording {number} is from event {start} to {end}, which are not there")
+            parts = {name: _part(source, start, end) for name, source in table.columns.items()}
+            yield from Table(parts, table.unit, table.sensor, table.where).blocks()
+
+    def blocks(self, path):
+        with _opened(path) as archive:
+            sources = archive.sources()
+            pair = sources.get("arr_0")
+            if pair is not None and len(pair.shape) == 2 and pair.shape[0] == 2:
+                times, units = archive.whole("arr_0")
+                yield spikes(times, units, str(path))
+            else:
+                yield from archive.table().blocks()
+
+    def write(self, file, blocks, sensor):
+        # The arrays of an archive follow each other, so the columns are collected in files of their own.
+        with ExitStack() as stack:
+            columns = {name: stack.enter_context(TemporaryFile()) for name in "xytp"}
+            count, last = 0, Events.empty()
+            for last in blocks:
+                count += len(last)
+                for name, column in columns.items():
+                    column.write(getattr(last, name).tobytes())
+            archive = stack.enter_context(zipfile.ZipFile(file, "w"))
+            for name, column in columns.items():
+                column.seek(0)
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    member.write(_header(getattr(last, name).dtype, count))
+                    shutil.copyfileobj(column, member, 2**20)
+            if sensor is not None:
+                with archive.open(zipfile.ZipInfo("sensor.npy"), "w") as member:
+                    member.write(_header(np.dtype("<i8"), 2))
+                    member.write(np.array(sensor, "<i8").tobytes())
+
+
+def _header(dtype: np.dtype, count: int) -> bytes:
+    file = BytesIO()
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(file, about)
+    return file.getvalue()
+
+
+class _Archive:
+    """An open archive. Each array is read from its start to its end, in parts."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile):
+        self._path = path
+        self._archive = archive
+
+    def sources(self) -> dict[str, Source]:
+        names = [name for name in self._archive.namelist() if name.endswith(".npy")]
+        return {name.removesuffix(".npy"): self._source(name) for name in names}
+
+    def table(self) -> Table:
+        sources = self.sources()
+        table = find_table(sources, str(self._path), self._sensor(sources))
+        if table is None:
+            names = ", ".join(sources)[:200] or "none"
+            raise ValueError(f"{self._path}: has no arrays x, y, t and p; it has {names}")
+        return table
+
+    def whole(self, name: str) -> np.ndarray:
+        source = self.sources()[name]
+        if math.prod(source.shape) * source.dtype.itemsize > LARGEST:
+            raise ValueError(f"{self._path}: {name} is too large")
+        return source.read(0, source.shape[0] if source.shape else 1)
+
+    def _sensor(self, sources: dict[str, Source]) -> Size | None:
+        if "sensor" not in sources or sources["sensor"].shape != (2,) or sources["sensor"].dtype.kind not in "iu":
+            return None
+        width, height = self.whole("sensor").tolist()
+        return (width, height) if 0 < width < 2**16 and 0 < height < 2**16 else None
+
+    def _source(self, name: str) -> Source:
+        with self._archive.open(name) as file:
+            dtype, shape, fortran = read_header(file, f"{self._path}/{name}")
+        row = dtype.itemsize * math.prod(shape[1:])
+        streams: list[IO[bytes]] = []
+
+        def read(start: int, end: int) -> np.ndarray:
+            if not streams or start == 0:
+                streams[:] = [self._archive.open(name)]
+                read_header(streams[0], name)
+            data = streams[0].read((end - start) * row)
+            if len(data) < (end - start) * row:
+                raise ValueError(f"{self._path}/{name}: byte {start * row + len(data)}: cut off; get it again")
+            order = "F" if fortran and len(shape) > 1 else "C"
+            return np.frombuffer(data, dtype).reshape((end - start, *shape[1:]), order=order)  # type: ignore[call-overload]
+
+        return Source(name.removesuffix(".npy"), dtype, shape, read)
+
+
+def _part(source: Source, first: int, last: int) -> Source:
+    """The rows of an array from `first` to `last`. Rows before them are read and dropped, a part at a time."""
+    step = 2**20
+
+    def read(start: int, end: int) -> np.ndarray:
+        if start == 0:
+            for at in range(0, first, step):
+                source.read(at, min(at + step, first))
+        return source.read(first + start, first + end)
+
+    return Source(source.name, source.dtype, (last - first, *source.shape[1:]), read)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Archive]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield _Archive(path, archive)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, KeyError) as error:
+        # An error of the operating system, such as a missing file, names it already.
+        if isinstance(error, OSError) and error.filename:
+            raise
+        raise ValueError(f"{path}: damaged, or not a .npz archive ({error}); get it again") from None
