@@ -116,6 +116,7 @@ class SpikeFile:
 @contextmanager
 def open_spikes(path: Path) -> Iterator[SpikeFile]:
     """Open a file of spikes in a context. A .gz file is decompressed into memory."""
+    _h5py()
     content = _decompressed(path) if path.suffix == ".gz" else path
     size = len(content.getbuffer()) if isinstance(content, BytesIO) else path.stat().st_size
     with open_hdf5(path, content) as file:

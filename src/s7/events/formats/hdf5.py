@@ -87,8 +87,9 @@ def _table(path: Path, arrays: dict[str, Any]) -> Table:
         table = find_table(sources, str(path), _sensor(arrays, group))
         if table is None:
             continue
-        for source in table.columns.values():
-            _require_filters(path, arrays, f"{group}/{source.name}".lstrip("/"))
+        for name, source in sources.items():
+            if source.shape == table.columns["t"].shape:
+                _require_filters(path, f"{group}/{name}".lstrip("/"), arrays)
         return _shifted(table, arrays, group)
     names = ", ".join(arrays)[:200] or "none"
     raise ValueError(f"{path}: has no arrays of events that are known; it has {names}")
@@ -123,15 +124,12 @@ def _sensor(arrays: dict[str, Any], group: str) -> Size | None:
     return None
 
 
-def _require_filters(path: Path, arrays: dict[str, Any], name: str) -> None:
+def _require_filters(path: Path, name: str, arrays: dict[str, Any]) -> None:
     """Raise a ValueError if an array is compressed by a filter that is not available."""
-    array = arrays.get(name)
-    if array is None:
-        return
     with suppress(ModuleNotFoundError):
         import_module("hdf5plugin")  # registers its filters
     h5z = import_module("h5py").h5z
-    creation = array.id.get_create_plist()
+    creation = arrays[name].id.get_create_plist()
     for n in range(creation.get_nfilters()):
         code = creation.get_filter(n)[0]
         if not h5z.filter_avail(code):

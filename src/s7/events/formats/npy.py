@@ -2,7 +2,7 @@
 
 import ast
 import math
-from typing import IO
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Npy(EventFormat, name="npy"):
 
     def blocks(self, path):
         with path.open("rb") as file:
-            dtype, shape, fortran = read_header(file, str(path))
+            dtype, shape, fortran = read_header(file.read, str(path))
             at = file.tell()
         needed = at + dtype.itemsize * math.prod(shape)
         size = path.stat().st_size
@@ -43,8 +43,12 @@ class Npy(EventFormat, name="npy"):
             raise ValueError(f"{path}: holds {dtype}{list(shape)}, expected the fields x, y, t, p or four columns")
 
 
-def read_header(file: IO[bytes], where: str) -> tuple[np.dtype, tuple[int, ...], bool]:
+def read_header(read: Callable[[int], bytes], where: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     """Read the header of a .npy file up to its data.
+
+    Args:
+        read: Reads the given number of bytes from the start of the file on.
+        where: The file, for messages.
 
     Returns:
         The type and the shape of the array, and whether its columns are contiguous.
@@ -52,14 +56,14 @@ def read_header(file: IO[bytes], where: str) -> tuple[np.dtype, tuple[int, ...],
     Raises:
         ValueError: If the header is damaged or the array holds Python objects.
     """
-    start = file.read(8)
+    start = read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise ValueError(f"{where}: byte 0: not the start of a NumPy array")
     bytes_of_size = 2 if start[6] == 1 else 4
-    size = int.from_bytes(file.read(bytes_of_size), "little")
+    size = int.from_bytes(read(bytes_of_size), "little")
     if size > LONGEST:
         raise ValueError(f"{where}: byte 8: a header of {size:,} bytes is damaged")
-    text = file.read(size)
+    text = read(size)
     try:
         about = ast.literal_eval(text.decode("utf-8" if start[6] > 2 else "latin-1"))
         dtype = np.lib.format.descr_to_dtype(about["descr"])

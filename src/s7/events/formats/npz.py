@@ -125,14 +125,14 @@ class _Archive:
 
     def _source(self, name: str) -> Source:
         with self._archive.open(name) as file:
-            dtype, shape, fortran = read_header(file, f"{self._path}/{name}")
+            dtype, shape, fortran = read_header(file.read, f"{self._path}/{name}")
         row = dtype.itemsize * math.prod(shape[1:])
         streams: list[IO[bytes]] = []
 
         def read(start: int, end: int) -> np.ndarray:
             if not streams or start == 0:
                 streams[:] = [self._archive.open(name)]
-                read_header(streams[0], name)
+                read_header(streams[0].read, name)
             data = streams[0].read((end - start) * row)
             if len(data) < (end - start) * row:
                 raise ValueError(f"{self._path}/{name}: byte {start * row + len(data)}: cut off; get it again")

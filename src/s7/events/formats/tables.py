@@ -77,7 +77,7 @@ class Table:
         """Read the events in blocks."""
         length = self.columns["t"].shape[0]
         unit = self.unit
-        for start in range(0, length, AT_A_TIME):
+        for start in range(0, length or 1, AT_A_TIME):
             end = min(start + AT_A_TIME, length)
             read = {name: source.read(start, end) for name, source in self.columns.items()}
             none = np.zeros(end - start, np.uint8)

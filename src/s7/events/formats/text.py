@@ -7,6 +7,7 @@ sensor ("# geometry 640x480"). A first line of two numbers also does.
 
 import re
 import warnings
+from bisect import bisect_left
 from typing import NoReturn
 
 import numpy as np
@@ -26,6 +27,23 @@ _TEXT = re.compile(rb"[\x09\x0a\x0d\x20-\x7e]+")
 _NUMBER = re.compile(rb"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?$")
 
 
+def _names(line: bytes) -> list[str]:
+    """The names of columns, separated as the numbers are."""
+    text = line.decode("latin-1").strip()
+    separator = next((mark for mark in ",;\t" if mark in text), None)
+    return [name.strip(" \"'") for name in text.split(separator)]
+
+
+def _numbers(text: bytes) -> Float[np.ndarray, " N"] | None:
+    """Numbers separated by white space, or None if something else is among them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy 2.0 to 2.2 only warns
+            return np.fromstring(text, np.float64, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+
+
 class Text(ByteFormat, name="text"):
     """CSV and text, one event per line."""
 
@@ -38,8 +56,7 @@ class Text(ByteFormat, name="text"):
         lines = [line for line in start.splitlines() if line.strip() and line[:1] not in b"#%"]
         if not lines:
             return False
-        words = lines[0].translate(_SPACES).split()
-        return all(map(_NUMBER.match, words)) or len(by_name([word.decode() for word in words])[0]) == 4
+        return all(map(_NUMBER.match, lines[0].translate(_SPACES).split())) or len(by_name(_names(lines[0]))[0]) == 4
 
     def decoder(self, where):
         return TextDecoder(where)
@@ -85,14 +102,14 @@ class TextDecoder(Decoder):
     def _read_columns(self, data: bytes, at: int, words: list[bytes], last: bool) -> int | None:
         """Find the columns by the line at `at`, the first that is not a comment: the position of the first event."""
         end = data.find(b"\n", at) + 1 or len(data)
-        names = [] if all(map(_NUMBER.match, words)) else [word.decode("latin-1").strip("\"'") for word in words]
+        names = [] if all(map(_NUMBER.match, words)) else _names(data[at:end])
         body = end if names else at
         lines = [line for line in data[body:].splitlines(keepends=True)[: 2 * SAMPLE] if line.strip()]
         if not last and (len(lines) < SAMPLE if not names else not lines or not lines[0].endswith(b"\n")):
             return None
         if not last and not lines[-1].endswith(b"\n"):
             lines = lines[:-1]
-        self._width = len(words)
+        self._width = len(names or words)
         if names:
             found, unit = by_name(names)
             if len(found) < 4:
@@ -140,12 +157,11 @@ class TextDecoder(Decoder):
             n = int(np.argmax(wrong))
             self._fail_line(body, n, f"{counts[n]} columns, expected {self._width}")
         lines = np.flatnonzero(counts)
-        with warnings.catch_warnings(record=True):
-            warnings.simplefilter("always")  # the warning about text that is not a number is replaced by an error
-            numbers = np.fromstring(plain, np.float64, sep=" ")
-        if len(numbers) != len(lines) * self._width:
-            n = int(lines[min(max(len(numbers), 1) // self._width, len(lines) - 1)])
-            self._fail_line(body, n, "not a number")
+        numbers = _numbers(plain)
+        if numbers is None or len(numbers) != len(lines) * self._width:
+            # The first line that is not of numbers: all lines before it are.
+            n = bisect_left(ends, True, key=lambda end: _numbers(plain[: end + 1]) is None)
+            self._fail_line(body, min(n, len(ends) - 1), "not a number")
         return numbers.reshape(-1, self._width), lines
 
     def _events(self, rows: Float[np.ndarray, "N W"], body: bytes, lines: Int[np.ndarray, " N"]) -> Events:
