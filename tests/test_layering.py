@@ -36,6 +36,7 @@ LAYERS = (
     "encoders heads baselines",
     "config model_inputs model structure files",
     "stream_program stream",
+    "export",
     "training inference",
     "tasks",
     "job",

@@ -21,6 +21,16 @@ really computes; sgemm is the best square matrix product of NumPy and JAX just b
 measured in a separate process and includes compilation. `mamba.py` or `mamba_ssm`, if installed, is Mamba's selective
 scan in PyTorch at the same width with P states per channel: it computes another function and only its time is
 comparable.""",
+    "block": """\
+One block over a batch of sequences, with dropout, as in training: norm, layer, gate, dropout and skip. `factored` has
+oscillating states, Factored(rank=32), layer norm, a gate, dropout 0.1 and a skip. `static, two directions` is the same
+with the Static form and a second layer that reads from the end. `tokens, stride 8` is a first block: its events are
+rows of a table of 700 vectors, with gaps, and it has one output per 8 events. `factored layer alone` has no norm, gate,
+dropout or skip. The gradient is that of mean(out²) with respect to the block's parameters and its input. A step is one
+event. Rates count one multiply-add per weight of each matrix, wherever it is applied, three times for forward and
+backward; what acts on single tokens counts once per row of the table. sgemm is the best square matrix product of NumPy
+and JAX just before or after a case. The share of dropout comes from the same block without dropout. The speed-up is
+that of the native kernels, measured in processes with one thread and with all.""",
     "scan": """\
 x_k = a_k x_{k-1} + v_k over a batch: the forward pass alone, and forward with backward, which computes the gradient of
 mean(|x|²) with respect to a, v and the initial state. `lax.scan` and `lax.associative_scan` are plain implementations
@@ -28,14 +38,21 @@ that JAX differentiates. `copy` is np.copyto between allocated arrays, of as man
 and write at least: three arrays of the size of x forward, seven with backward. `copy to new memory` allocates its
 result each time, as scans do.""",
     "train": """\
-A complete training step, including the optimizer, of the model of each task's paper preset: depth, width, state, norm,
-dropout and batch size are the preset's, with at most about 16,384 events per batch. The inputs are random numbers that
-go through a linear encoder, the targets are ten classes. Compilation includes tracing.""",
+A complete training step, including the optimizer, with the settings of a preset: depth, width, state, norm, dropout and
+batch size. Models of the preset `paper` read random vectors through a linear encoder and choose among ten classes, with
+at most 16,384 events per batch. Models of the preset `ours` have the encoder, head, pooling and objective of their task
+and read random data of the same kind and typical length, with at most 65,536 events per batch. Rates count one
+multiply-add per weight of each matrix, wherever it is applied, three times for forward and backward. Compilation
+includes tracing. Memory is what the compiled program plans for its arguments, results and temporary arrays.""",
     "stream": """\
-Streaming inference with the layer and the model of each task's paper preset, with layer norm instead of batch norm.
-`step in Python` waits for each answer before the next event; `step in a scan` is the same function in a `lax.scan` over
-1,000 events; a chunk is one call with many events. Each `native` call repacks the weights, which does not pay off for a
-single event: such short sequences run on XLA unless the backend is chosen explicitly.""",
+Streaming inference with the layer and the model of each task's paper preset, with layer norm instead of batch norm, and
+with pooled models of event cameras. `step in Python` waits for each answer before the next event; `step in a scan` is
+the same function in a `lax.scan` over 1,000 events; a chunk is one call with many events. Each `native` call repacks
+the weights, which does not pay off for a single event: such short sequences run on XLA unless the backend is chosen
+explicitly. `s7.Stream` packs them once. `onnxruntime` runs the exported step on one thread. The mode `push` feeds
+events one by one without asking for answers, with gaps; its percentiles are those of the best of three series of 20,000
+single calls. In a model that pools, `push, window` are the events that end a window of the first block, and `push, all
+windows` those that end the windows of all blocks, so that everything above them is computed too.""",
 }
 
 
@@ -52,7 +69,9 @@ def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
     document.made_by(command)
     document.paragraph(
         "Each section shows the command that made its measurements. Times are the best of several runs in one process, "
-        "in which the implementations take turns. Brackets: the time relative to the first implementation."
+        "in which the implementations take turns. Brackets: the time relative to the first implementation. To compare "
+        "two versions of s7, run the same command in turn with both and compare the rows of the files with the same "
+        "case and implementation; a file is one JSON line about the machine and one line per row."
     )
     order, described = list(BENCHMARKS), set()
     for stem, record in sorted(records.items(), key=lambda item: order.index(item[1].name)):

@@ -2,12 +2,21 @@
 
 `step` in a Python loop takes one event and waits for its answer, as a live stream does. In a `lax.scan` there is no
 Python between events. `chunk` takes many events at once. `s7.Stream` does the same without JAX; in the loop it also
-answers after each event. The mode "push" feeds it events without asking for answers, with percentiles of single calls.
+answers after each event. onnxruntime, if it is installed, runs the exported step on one thread in the same loop.
+
+The mode "push" feeds `s7.Stream` events without asking for answers, with percentiles of single calls. In a model that
+pools, most events only update the state of the first block. The last event of a window also costs the output of that
+block and the next blocks, up to the first whose window is not full. These events are shown separately: "push, window"
+are those that end a window of the first block only, "push, all windows" those that end the windows of all blocks.
 """
 
+import gc
+import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -19,16 +28,18 @@ from s7.bench.cases import INPUTS, ours_config, paper_config
 from s7.bench.implementations import backend_names, require_agreement, under
 from s7.bench.measures import Row
 from s7.bench.timing import Run, best_of
+from s7.export.onnx import NEXT, write_onnx
 from s7.layer import S7Layer
 from s7.model import S7Model
 from s7.stream import Stream
 
-ENGINE = "s7.Stream"
+ENGINE, ONNX = "s7.Stream", "onnxruntime"
 # Tasks with pooled models that read tokens. Their `ours` presets are measured too.
 POOLED = ("nmnist", "dvs-gesture")
 EVENTS = 1000
-# Number of calls for percentiles.
-PUSHED = 20_000
+# Number of calls for percentiles, and how often they are measured. The series with the shortest tail counts: the other
+# processes of a shared machine interrupt every series, but not equally often.
+PUSHED, SERIES = 20_000, 3
 PERCENTILES = (50, 99, 99.9)
 # Number of events in the Python loop, which is slow enough to be timed with fewer.
 LOOPED = 200
@@ -91,6 +102,8 @@ def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int,
             implementations[backend] = make(streamed, events[:count], backend)
         if streams and make is not _scanned:
             implementations[ENGINE] = _engine(streamed, events[:count], one_by_one=make is _looped)
+        if part == "model" and make is _looped and _has_onnx():
+            implementations[ONNX] = _onnx(streamed, events[:count])
         answers = {name: run() for name, run in implementations.items()}
         require_agreement(answers, where)
         say(f"{where}, timing")
@@ -100,7 +113,9 @@ def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int,
             yield about | {"mode": mode, "implementation": name, "event_us": took / count * 1e6, "event_ratio": ratio}
     if streams:
         say(f"{task}, {part}, timing single calls")
-        yield about | {"mode": "push", "implementation": ENGINE, "event_ratio": None} | _percentiles(streamed, events)
+        took = _single_calls(streamed, events)
+        for mode, chosen in _kinds(streamed, len(took)).items():
+            yield about | {"mode": mode, "implementation": ENGINE, "event_ratio": None} | _percentiles(took[chosen])
 
 
 def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
@@ -118,21 +133,78 @@ def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
     return run
 
 
-def _percentiles(model: S7Model, events: np.ndarray) -> Row:
-    """Return the mean and percentiles of the microseconds per push with gaps, after a warm-up."""
+def _has_onnx() -> bool:
+    return all(importlib.util.find_spec(package) for package in ("onnx", "onnxruntime"))
+
+
+def _onnx(model: S7Model, events: np.ndarray) -> Run:
+    """Return a run of the exported step in onnxruntime from the first event."""
+    import onnxruntime
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "step.onnx"
+        write_onnx(model, path, gaps=False)
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    initial = {q.name: np.zeros(q.shape, np.float32) for q in session.get_inputs() if q.name != "event"}
+    outputs = ["answer", *(NEXT + name for name in initial)]
+    calls = list(events.astype(np.int64)[:, None] if events.ndim == 1 else events)
+
+    def run() -> Any:
+        state = list(initial.values())
+        for event in calls:
+            answer, *state = session.run(outputs, {"event": event, **dict(zip(initial, state, strict=True))})
+        return answer
+
+    return run
+
+
+def _single_calls(model: S7Model, events: np.ndarray) -> np.ndarray:
+    """Return the nanoseconds of each push with a gap, after a warm-up; the series with the smallest tail."""
     stream = Stream(model)
     gaps = np.random.default_rng(1).exponential(1, len(events)).tolist()
     calls = list(zip(events.tolist() if events.ndim == 1 else events, gaps, strict=True))
     for event, gap in calls[: len(calls) // 10]:
         stream.push(event, gap)
-    clock, took = time.perf_counter_ns, np.empty(len(calls))
+    series = []
+    collecting = gc.isenabled()
+    gc.disable()  # a collection would be counted as part of whatever push it falls on
+    try:
+        for _ in range(SERIES):
+            stream.reset()
+            series.append(_timed_pushes(stream, calls))
+    finally:
+        if collecting:
+            gc.enable()
+    return min(series, key=lambda took: np.percentile(took, PERCENTILES[-1]))
+
+
+def _timed_pushes(stream: Stream, calls: list[tuple[Any, float]]) -> np.ndarray:
+    clock, took = time.perf_counter_ns, np.empty(len(calls), np.int64)
     for k, (event, gap) in enumerate(calls):
         start = clock()
         stream.push(event, gap)
         took[k] = clock() - start
-    names = [f"event_p{percentile:g}_us" for percentile in PERCENTILES]
-    found = dict(zip(names, (np.percentile(took, PERCENTILES) / 1e3).tolist(), strict=True))
-    return {"event_us": float(took.mean() / 1e3)} | found
+    return took
+
+
+def _kinds(model: S7Model, count: int) -> dict[str, np.ndarray]:
+    """Return which events belong to each mode: all of them and, in a model that pools, the ends of windows."""
+    position = np.arange(1, count + 1)
+    kinds = {"push": position > 0}
+    if model.stride > 1:
+        first = next(block.stride for block in model.blocks if block.stride > 1)
+        kinds["push, window"] = (position % first == 0) & (position % model.stride != 0)
+        kinds["push, all windows"] = position % model.stride == 0
+    return {mode: chosen for mode, chosen in kinds.items() if chosen.any()}
+
+
+def _percentiles(took: np.ndarray) -> Row:
+    """Return the mean and percentiles of nanoseconds per call, in microseconds."""
+    found = dict(zip(PERCENTILES, (np.percentile(took, PERCENTILES) / 1e3).tolist(), strict=True))
+    row: Row = {"event_us": float(took.mean() / 1e3), "event_tail": found[99.9] / found[50]}
+    return row | {f"event_p{percentile:g}_us": us for percentile, us in found.items()}
 
 
 def _looped(streamed: S7Layer | S7Model, events: np.ndarray, backend: str) -> Run:
