@@ -113,9 +113,9 @@ def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int,
             yield about | {"mode": mode, "implementation": name, "event_us": took / count * 1e6, "event_ratio": ratio}
     if streams:
         say(f"{task}, {part}, timing single calls")
-        took = _single_calls(streamed, events)
-        for mode, chosen in _kinds(streamed, len(took)).items():
-            yield about | {"mode": mode, "implementation": ENGINE, "event_ratio": None} | _percentiles(took[chosen])
+        calls = _single_calls(streamed, events)
+        for mode, chosen in _kinds(streamed, len(calls)).items():
+            yield about | {"mode": mode, "implementation": ENGINE, "event_ratio": None} | _percentiles(calls[chosen])
 
 
 def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:

@@ -151,7 +151,9 @@ def _encode(graph: Graph, model: S7Model, event: str) -> str:
             first = graph.add(first, other)
         return first
     if type(encoder) is LinearEncoder:
-        mean, scale = (np.broadcast_to(np.float32(units), encoder.inputs) for units in (encoder.mean, encoder.scale))
+        mean, scale = (
+            np.broadcast_to(np.asarray(units, np.float32), encoder.inputs) for units in (encoder.mean, encoder.scale)
+        )
         features = graph.divide(graph.subtract(event, mean), scale)
     elif type(encoder) is DenseEncoder:
         flat = graph.divide(graph.reshape(event, (math.prod(encoder.shape),)), encoder.scale)

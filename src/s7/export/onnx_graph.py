@@ -35,7 +35,7 @@ class Graph:
 
     def constant(self, value: Any, dtype: type = np.float32) -> str:
         """Return the name of a constant. Equal constants are stored once."""
-        array = np.ascontiguousarray(value, dtype)
+        array: np.ndarray = np.ascontiguousarray(value, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
             name = f"constant_{len(self._constants)}"

@@ -109,10 +109,10 @@ def _rotate(graph: Graph, layer: S7Layer, w: str, input: str, x: str, gap: str |
     else:
         rate = _rate(graph, transition, w) if type(transition) is Stable else graph.apply("Exp", w)
         a = _turned(graph, rate, graph.constant(omega), one if gap is None else gap)
-        gain = "variance" if type(transition) is Ring else transition.gain
+        kind = "variance" if type(transition) is Ring else transition.gain
         real, imaginary = _parts(graph, input)
-        if gain is not None:
-            factor = rate if gain == "rate" else _root(graph, _lost_in_a_unit(graph, rate))
+        if kind is not None:
+            factor = rate if kind == "rate" else _root(graph, _lost_in_a_unit(graph, rate))
             real, imaginary = graph.multiply(real, factor), graph.multiply(imaginary, factor)
         driven = real, imaginary
     kept = _product(graph, a, _parts(graph, x))
