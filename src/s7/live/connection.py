@@ -53,7 +53,8 @@ class Connection:
         self._playing, self._changed = asyncio.Event(), asyncio.Event()
         self._last_message = time.monotonic()
         self._upload: Upload | None = None
-        self._wants_frames, self._wants_answers = True, False
+        self._wants_answers = False
+        session.has_viewer = True
 
     async def serve(self, *, resumed: bool) -> None:
         """Serve until the client leaves or must leave."""
@@ -147,7 +148,7 @@ class Connection:
     async def _obey(self, command: dict[str, Any]) -> None:
         kind, session = command["type"], self.session
         if kind == "subscribe":
-            self._wants_frames, self._wants_answers = command["frames"], command["answers"]
+            session.has_viewer, self._wants_answers = command["frames"], command["answers"]
         elif kind == "reset":
             await self._run(session.reset)
         elif kind == "upload":
@@ -197,7 +198,7 @@ class Connection:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if self._wants_frames:
+            if self.session.has_viewer:
                 await self._send(await self._run(self.session.frame))
             await asyncio.sleep(FRAME)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -102,7 +103,7 @@ class Inputs:
         names = self.columns
         return " ".join(names if len(names) < 8 else (*names[: 1 + self.timed], "…", names[-1]))
 
-    @property
+    @cached_property
     def record(self) -> np.dtype:
         """The type of a binary record: little endian, without padding. Times are microseconds."""
         if self.kind == "events":

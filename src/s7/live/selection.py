@@ -51,12 +51,10 @@ class Selection:
 
 @eqx.filter_jit
 def _openness(model: S7Model, events: Array, timed: bool) -> Float[Array, "n P"]:
-    gaps = jnp.ones(events.shape[0]) if timed else None
-    signal = model.encode(events, gaps, None)
     block = model.blocks[0]
-    u = signal.values
+    u = model.config.encoder(model.encoder, events)
     if block.config.norm_place == "before":
-        u = block.norm.prepare(u, signal.mask, None)[0](u)
+        u = block.norm.prepare(u, None, None)[0](u)
     layer: Any = block.layer
     return _open(layer, layer.drive(u).w, timed)
 

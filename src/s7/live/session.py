@@ -81,6 +81,8 @@ class Session:
         self.live = LiveStream(served.stream.copy(), served.inputs)
         self.playback: Playback | None = None
         self.error = ""
+        # Whether frames are made. Without them, the events of a message are one batch.
+        self.has_viewer = True
         self._limits, self._metrics, self._clock = limits, metrics, clock
         self._allowance = Allowance(limits.rate, clock)
         self._window = Window(served.inputs, served.selection)
@@ -199,16 +201,14 @@ class Session:
         return dumps({"type": "error", "message": error}) if error else None
 
     def _advance(self, batch: Batch, arrived: float) -> None:
-        answers = 0
-        for part, _ in self._schedule.parts(batch):
-            if not len(part):
-                continue
+        parts = [part for part, _ in self._schedule.parts(batch) if len(part)] if self.has_viewer else [batch]
+        for part in parts:
             self.live.push(part)
-            answer = self.live.stream.answer()
-            self._window.add(part, self.live.events, self.served.outputs.scores(answer))
-            answers += 1
+            if self.has_viewer:
+                scores = self.served.outputs.scores(self.live.stream.answer())
+                self._window.add(part, self.live.events, scores)
         self._latency = self._clock() - arrived
-        self._metrics.count(events=len(batch), answers=answers, latency=self._latency)
+        self._metrics.count(events=len(batch), answers=len(parts), latency=self._latency)
 
     def _drop(self, events: int) -> None:
         self._dropped += events
