@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: setup test lint sanitize bench demo docs results clean
+.PHONY: setup test lint sanitize bench bench-serve demo docs results clean
 
 setup: .venv/installed
 
@@ -62,6 +62,10 @@ bench: setup
 	$(BIN)/s7 bench layer --quick
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.augmentation
+
+# 100 clients of one server on the loopback interface.
+bench-serve: setup
+	$(BIN)/python -m benchmarks.serve
 
 demo: setup
 	$(BIN)/python -m examples.demo

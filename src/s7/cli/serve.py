@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="RUN", help="run folder or model file")
     parser.add_argument("--file", type=Path, metavar="FILE", help="event file that every connection plays")
     parser.add_argument(
+        "--recording", type=int, metavar="N", help="recording to play, from 0, if the file holds several"
+    )
+    parser.add_argument(
         "--realtime", action="store_true", help="play it at the pace of its times instead of as fast as possible"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
@@ -86,7 +89,8 @@ def run(options: argparse.Namespace) -> None:
     )
     served = Served.of(model, options.model.resolve().name, options.time_unit)
     speed = 1.0 if options.realtime else None
-    server = Server(served, limits, Access(token, options.origins), file=options.file, speed=speed)
+    access = Access(token, options.origins)
+    server = Server(served, limits, access, file=options.file, recording=options.recording, speed=speed)
     asyncio.run(_serve(server, options, token))
 
 

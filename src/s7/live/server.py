@@ -42,6 +42,7 @@ class Server:
         limits: The limits of clients.
         access: Who may connect.
         file: A recording that every connection can play.
+        recording: Which recording of it, from 0, if the file holds several.
         speed: The speed at which it is played; None for as fast as possible.
     """
 
@@ -52,11 +53,12 @@ class Server:
         access: Access | None = None,
         *,
         file: Path | None = None,
+        recording: int | None = None,
         speed: float | None = None,
     ):
         self.metrics = Metrics()
         self._served, self._limits, self._access = served, limits or Limits(), access or Access()
-        self._file, self._speed = file, speed
+        self._file, self._recording, self._speed = file, recording, speed
         self._connections: dict[str, Connection] = {}
         # Sessions whose connections are lost, and since when.
         self._kept: dict[str, tuple[Session, float]] = {}
@@ -168,7 +170,7 @@ class Server:
     def _new_session(self) -> Session:
         session = Session(secrets.token_urlsafe(16), self._served, self._limits, self.metrics)
         if self._file is not None:
-            session.open(str(self._file), self._file.name, speed=self._speed)
+            session.open(str(self._file), self._file.name, speed=self._speed, recording=self._recording)
             assert session.playback is not None
             session.playback.play()
         return session

@@ -129,10 +129,16 @@ class Session:
 
     # Playback.
 
-    def open(self, path: str, name: str, *, speed: float | None) -> None:
+    def open(self, path: str, name: str, *, speed: float | None, recording: int | None = None) -> None:
         """Play a file from its start."""
         self.playback = Playback(
-            path, self.served.inputs, name=name, speed=speed, max_lag=self._limits.lag, clock=self._clock
+            path,
+            self.served.inputs,
+            name=name,
+            recording=recording,
+            speed=speed,
+            max_lag=self._limits.lag,
+            clock=self._clock,
         )
         self.reset()
 

@@ -16,6 +16,8 @@ const [LEFT, RIGHT] = [42, 56];
 // A point is [time in seconds or null, number of events, …].
 const spot = (point) => point[0] ?? point[1];
 
+const shortNumber = (value) => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 }).format(value);
+
 // A canvas in device pixels; returns its context and its size in CSS pixels.
 function prepared(canvas) {
   const ratio = window.devicePixelRatio || 1;
@@ -73,22 +75,22 @@ class EventCanvas {
   }
 }
 
-// Tokens of a model without a sensor: a row per token, a column per frame.
+// Tokens of a model without a sensor: a row per token, a column per answer.
 class TokenCanvas extends EventCanvas {
   constructor(canvas, tokens) {
     super(canvas, 240, Math.min(tokens, 350));
     this.tokens = tokens;
   }
 
-  add(events) {
-    const { width, height } = this.canvas, values = this.light[0];
+  add(events, points) {
+    const { width, height } = this.canvas, values = this.light[0], count = Math.min(points.length, width);
     for (let row = 0; row < height; row += 1) {
-      values.copyWithin(row * width, row * width + 1, (row + 1) * width);
-      values[(row + 1) * width - 1] = 0;
+      values.copyWithin(row * width, row * width + count, (row + 1) * width);
+      values.fill(0, (row + 1) * width - count, (row + 1) * width);
     }
     for (let k = 0; k < events.length; k += 3) {
       const row = height - 1 - Math.floor((events[k] / this.tokens) * height);
-      values[(row + 1) * width - 1] = 1;
+      values[(row + 1) * width - count + Math.floor((k / events.length) * count)] = 1;
     }
     this.active = true;
   }
@@ -139,7 +141,7 @@ class LineChart {
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const value = low + (high - low) * share, y = Math.round(Y(value)) + 0.5;
       context.beginPath(); context.moveTo(left, y); context.lineTo(width - right, y); context.stroke();
-      context.fillText(this.bounded ? value.toFixed(2) : value.toPrecision(3), left - 6, y);
+      context.fillText(this.bounded ? value.toFixed(2) : shortNumber(value), left - 6, y);
     }
     if (!this.points.length) return;
     const named = this.points[0][0] === null ? (v) => `${v} events` : (v) => `${v.toFixed(span < 10 ? 2 : 0)} s`;

@@ -126,7 +126,7 @@ function see(data) {
   if (about.events < (state.events ?? 0) || (about.points.length && about.points[0][1] < (state.events ?? 0))) restart();
   state.events = about.events;
   if (about.values) input.add(about.points.map(([time, count], k) => [time, count, about.values[k]]));
-  else if (events.length) input.add(events);
+  else if (events.length) input.add(events, about.points);
   scores.add(about.points);
   if (open && about.open) open.add(about.points, about.open);
   if (about.events) $("empty").hidden = true;
