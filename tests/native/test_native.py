@@ -349,3 +349,20 @@ def test_mismatched_types_are_rejected():
         call_with("_quadratic", [(9, 4), (3, 4, 4)], [np.float32, np.float64])
     with pytest.raises(jax.errors.JaxRuntimeError, match="s7 quadratic: numbers of a type that has no kernel"):
         call_with("_quadratic", [(9, 4), (3, 4, 4)], [np.float16, np.float16])
+
+
+def test_a_vector_is_split_into_arrays():
+    shapes = ((3,), (), (2, 5), (0,), (4, 1, 2))
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    vector = jnp.asarray(data(sum(sizes)))
+
+    def parts(vector):
+        return kernels.split(vector, shapes)
+
+    wanted = [part.reshape(shape) for part, shape in zip(np.split(vector, np.cumsum(sizes)[:-1]), shapes, strict=True)]
+    for found in (parts(vector), jax.jit(parts)(vector)):
+        jax.tree.map(np.testing.assert_array_equal, found, wanted)
+    each = jax.vmap(parts)(jnp.stack([vector, -vector]))
+    jax.tree.map(lambda found, one: np.testing.assert_array_equal(found, np.stack([one, -one])), each, wanted)
+    gradient = jax.grad(lambda vector: sum(jnp.sum(part**2) for part in parts(vector)))(vector)
+    np.testing.assert_allclose(gradient, 2 * vector)

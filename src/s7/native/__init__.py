@@ -12,7 +12,9 @@ from pathlib import Path
 import jax
 
 _FOLDER = Path(__file__).parent
+# Calls with a gradient, and calls without one.
 CALLS = ("block", "scan", "quadratic", "bilinear", "window_scan", "pool_rows", "gate")
+SIMPLE_CALLS = ("split",)
 
 
 @cache
@@ -30,9 +32,9 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         return None, f"{path} cannot be loaded: {error}"
-    for call in CALLS:
-        for name in (f"s7_{call}", f"s7_{call}_gradient"):
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+    names = [f"s7_{call}{suffix}" for call in CALLS for suffix in ("", "_gradient")]
+    for name in names + [f"s7_{call}" for call in SIMPLE_CALLS]:
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
     return library, ""
 
 

@@ -6,6 +6,25 @@
 namespace s7 {
 namespace {
 
+// A vector as several arrays
+// -------------------------------------------------------------------------------------------
+
+// Copies consecutive parts of a vector. XLA would compile a program for each part.
+ffi::Error split(ffi::AnyBuffer vector, ffi::RemainingRets parts) {
+  const char* from = static_cast<const char*>(vector.untyped_data());
+  size_t left = vector.size_bytes();
+  for (size_t n = 0; n < parts.size(); ++n) {
+    auto part = parts.get<ffi::AnyBuffer>(n);
+    if (!part.has_value() || (*part)->element_type() != vector.element_type() || (*part)->size_bytes() > left)
+      return ffi::Error(ffi::ErrorCode::kInvalidArgument, "s7 split: the parts do not make up the vector");
+    const size_t bytes = (*part)->size_bytes();
+    if (bytes > 0) std::memcpy((*part)->untyped_data(), from, bytes);
+    from += bytes;
+    left -= bytes;
+  }
+  return ffi::Error::Success();
+}
+
 // The recurrence ------------------------------------------------------------------------------------------------------
 
 ffi::Error scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results, bool reverse) {
@@ -174,5 +193,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows, s7::pool_rows, s7::bind().Attr<int64
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows_gradient, s7::pool_rows_gradient, s7::bind().Attr<int64_t>("stride"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate, s7::gate, s7::bind().Attr<int64_t>("threshold"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate_gradient, s7::gate_gradient, s7::bind().Attr<int64_t>("threshold"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_split, s7::split, xla::ffi::Ffi::Bind().Arg<xla::ffi::AnyBuffer>().RemainingRets());
 
 extern "C" const char* s7_instruction_set() { return s7::instruction_set(); }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #endif
 
+#include <cstring>
 #include <initializer_list>
 #include <new>
 #include <string>

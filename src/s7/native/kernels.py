@@ -1,7 +1,9 @@
 """The kernels as functions of one sequence. Use `jax.vmap` for batches."""
 
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact
 
@@ -277,3 +279,20 @@ def gate(
     keys = jnp.zeros((1, 4), z.dtype) if key is None else key[None]
     (out,) = _differentiable_gate(z[None], u, keys, W, c, options=GateOptions(threshold if key is not None else 0))
     return out[0]
+
+
+# A vector as several arrays -------------------------------------------------------------------------------------------
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def split(vector: Float[Array, " N"], shapes: tuple[tuple[int, ...], ...]) -> list[Array]:
+    """Consecutive parts of a vector, in these shapes."""
+    parts = [jax.ShapeDtypeStruct(shape, vector.dtype) for shape in shapes]
+    return list(jax.ffi.ffi_call("s7_split", parts, vmap_method="sequential")(vector))
+
+
+def _split_back(shapes, _, gradients):
+    return (jnp.concatenate([gradient.ravel() for gradient in gradients]),)
+
+
+split.defvjp(lambda vector, shapes: (split(vector, shapes), None), _split_back)

@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from s7.backend_selection import current_backend
 from s7.files import leaf_name
+from s7.native import kernels
 from s7.training.groups import parameter_groups
 
 Arrays = dict[str, Array]
@@ -37,6 +39,9 @@ class ParamLayout:
 
     def unravel(self, vector: Float[Array, " N"]) -> Arrays:
         """The arrays that training adjusts."""
+        if current_backend(vector.shape[0]) == "native":
+            shapes = tuple(self.shapes.values())
+            return dict(zip(self.shapes, kernels.split(vector, shapes), strict=True))
         arrays, start = {}, 0
         for name, shape in self.shapes.items():
             arrays[name] = vector[start : start + prod(shape)].reshape(shape)

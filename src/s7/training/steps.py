@@ -100,7 +100,8 @@ class TrainStep:
         update, memory = optimizer.update(gradient, state.memory, state.trained, value=mean)
         trained = state.trained + update
         # Clipping spreads one NaN over the whole gradient, so the unclipped gradient identifies its origin.
-        bad = jnp.where(jnp.isfinite(gradient).all(), _first_bad(trained), _first_bad(gradient))
+        bad = _first_bad(gradient)
+        bad = jnp.where(bad < 0, _first_bad(trained), bad)
         good = state.good & (bad < 0) & jnp.isfinite(mean)
         old = (state.trained, state.carried, state.memory)
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory), old)
@@ -124,7 +125,8 @@ def weighted_sums(objective: Objective, outputs: Array, targets: ArrayLike, weig
 def _first_bad(vector: Float[Array, " N"]) -> Int[Array, ""]:
     """The first index whose value is not finite, or -1."""
     broken = ~jnp.isfinite(vector)
-    return jnp.where(broken.any(), jnp.argmax(broken), -1)
+    first = jnp.argmax(broken)
+    return jnp.where(broken[first], first, -1)
 
 
 def outputs(model: Any, batch: Batch) -> Array:
