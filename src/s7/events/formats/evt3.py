@@ -20,8 +20,8 @@ from s7.events.formats.writers import Checked, high_words
 
 Y, X, BASE, VECTOR_12, VECTOR_8, TIME_LOW, TIME_HIGH = 0, 2, 3, 4, 5, 6, 8
 OTHERS = (7, 0xA, 0xE, 0xF)
-# A y that was not set yet. It has more bits than any y.
-UNSET = 0xFFFF
+# A y or a polarity that was not set yet.
+UNSET = 0x8000
 LARGEST = 2047
 
 
@@ -74,40 +74,36 @@ class Evt3Decoder(RawDecoder):
     def __init__(self, where: str):
         super().__init__(where)
         self._unwrapped = Unwrapped(2**12)
-        self._high = self._t = -1  # negative: not set yet
+        self._high = -1  # negative: not known yet
+        self._low = 0
         self._y = UNSET
-        self._base: tuple[int, int] | None = None  # x and polarity
+        self._base = (0, UNSET)  # x of the next pixel of the vector, and its polarity
 
     def _words(self, words):
         kinds = words >> 12
-        is_time = (kinds == TIME_LOW) | (kinds == TIME_HIGH)
-        is_y = kinds == Y
+        is_y, is_base, is_low, is_high = (kinds == kind for kind in (Y, BASE, TIME_LOW, TIME_HIGH))
         is_vector = (kinds == VECTOR_12) | (kinds == VECTOR_8)
         is_event = is_vector | (kinds == X)
-        is_base = kinds == BASE
-        self._check_kinds(kinds, is_time | is_y | is_event | is_base)
+        self._check_kinds(kinds, is_y | is_base | is_low | is_high | is_event)
         places = np.flatnonzero(is_event)
-        t = self._times(words, is_time)[np.cumsum(is_time, dtype=np.int32)[places]]
-        rows = np.concatenate([np.array([self._y], np.uint16), words[is_y] & np.uint16(0x7FF)])
-        y = rows[np.cumsum(is_y, dtype=np.int32)[places]]
-        if self._y == UNSET or (len(t) and t[0] < 0):
+        t = self._times(words, np.flatnonzero(is_high), is_low, places)
+        rows = _Runs(is_y)
+        y = rows.at(places, words.take(rows.starts), self._y)
+        self._y = int(words[rows.starts[-1]]) if len(rows.starts) else self._y
+        if len(places) and (y[0] == UNSET or t[0] < 0):
             known = (y != UNSET) & (t >= 0)
             places, t, y = places[known], t[known], y[known]
-        self._y = int(rows[-1])
-        chosen = words[places]
-        x, p = chosen & np.uint16(0x7FF), (chosen >> 11 & 1).astype(np.uint8)
+        chosen = words.take(places)
+        x, y, p = chosen & np.uint16(0x7FF), y & np.uint16(0x7FF), (chosen >> 11 & 1).astype(np.uint8)
         if is_vector.any() or is_base.any():
-            vectors, firsts, polarities = self._vectors(words, kinds, is_vector, is_base)
-            masks = np.ones(len(words), np.uint16)
-            masks[vectors] = words[vectors] & np.where(kinds[vectors] == VECTOR_12, np.uint16(0xFFF), np.uint16(0xFF))
-            masks[vectors[polarities < 0]] = 0
-            first, polarity = np.zeros(len(words), np.uint16), np.zeros(len(words), np.uint8)
-            first[places], polarity[places] = x, p
-            first[vectors], polarity[vectors] = firsts, polarities > 0
-            bits = np.flatnonzero(np.unpackbits(masks[places].astype("<u2").view(np.uint8), bitorder="little"))
+            vectors = np.flatnonzero(is_vector.take(places))
+            x[vectors], p[vectors], valid = self._vectors(words, kinds, _Runs(is_base), is_vector, places[vectors])
+            masks = np.ones(len(places), np.uint16)
+            masks[vectors] = chosen[vectors] & valid
+            bits = np.flatnonzero(np.unpackbits(masks.astype("<u2").view(np.uint8), bitorder="little"))
             each = bits >> 4
-            places = places[each]
-            x, y, t, p = first[places] + (bits & 15).astype(np.uint16), y[each], t[each], polarity[places]
+            places, y, t, p = places[each], y.take(each), t.take(each), p.take(each)
+            x = x.take(each) + (bits & 15).astype(np.uint16)
             if len(x) and x.max() > LARGEST:
                 self.fail(self.position(int(places[np.argmax(x > LARGEST)])), f"a vector goes beyond x={LARGEST}")
         self.check_positions(x, y, lambda n: int(places[n]))
@@ -119,37 +115,68 @@ class Evt3Decoder(RawDecoder):
         if len(wrong):
             self.unknown_word(int(wrong[0]), int(kinds[wrong[0]]))
 
-    def _times(self, words: UInt16[np.ndarray, " W"], is_time: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " T"]:
-        """The time before the first word and after each time word."""
-        values = words[is_time]
-        is_high = values >> 12 == TIME_HIGH
-        parts = (values & np.uint16(0xFFF)).astype(np.int64)
-        highs = np.concatenate([[self._high], self._unwrapped(parts[is_high])])
-        high = highs[np.cumsum(is_high)]
-        times = np.concatenate([[self._t], (high << 12) | np.where(is_high, 0, parts)])
-        # An upper part that is repeated changes nothing: the time is that of the word before.
-        repeated = np.flatnonzero(is_high)[highs[1:] == highs[:-1]] + 1
-        if len(repeated):
-            source = np.arange(len(times))
-            source[repeated] = 0
-            times = times[np.maximum.accumulate(source)]
-        self._high, self._t = int(highs[-1]), int(times[-1])
-        return times
+    def _times(
+        self,
+        words: UInt16[np.ndarray, " W"],
+        high_words: Int[np.ndarray, " T"],
+        is_low: Bool[np.ndarray, " W"],
+        places: Int[np.ndarray, " E"],
+    ) -> Int[np.ndarray, " E"]:
+        """The time of each word in `places`; negative if it is not known."""
+        highs = np.concatenate([[self._high], self._unwrapped(words.take(high_words) & np.uint16(0xFFF))])
+        # A new upper part is also a lower part of 0. One that is repeated changes nothing.
+        is_low[high_words[highs[1:] != highs[:-1]]] = True
+        low_words = _Runs(is_low)
+        set_by = words.take(low_words.starts)
+        lows = (set_by & np.uint16(0xFFF)) * (set_by >> 12 == TIME_LOW)
+        low = low_words.at(places, lows, self._low)
+        self._high, self._low = int(highs[-1]), int(lows[-1]) if len(lows) else self._low
+        ends = np.append(np.searchsorted(places, high_words), len(places))
+        return np.repeat(highs << 12, np.diff(ends, prepend=0)) + low
 
-    def _vectors(self, words, kinds, is_vector, is_base) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The indices of vector words, the first x of each, and its polarity: -1 if no vector was begun."""
-        vectors, bases = np.flatnonzero(is_vector), np.flatnonzero(is_base)
-        before = np.concatenate([[0], np.cumsum(np.where(kinds[vectors] == VECTOR_12, 12, 8))])
-        x, p = (0, -1) if self._base is None else self._base
-        starts = np.concatenate([[x], (words[bases] & np.uint16(0x7FF)).astype(np.int64)])
-        polarities = np.concatenate([[p], (words[bases] >> 11 & 1).astype(np.int64)])
-        # The pixels of earlier vectors do not count.
-        starts[1:] -= before[np.searchsorted(vectors, bases)]
-        which = np.searchsorted(bases, vectors)
-        firsts = starts[which] + before[:-1]
-        if polarities[-1] >= 0:
-            self._base = int(min(starts[-1] + before[-1], UNSET)), int(polarities[-1])
-        wrong = np.flatnonzero(firsts > LARGEST)
-        if len(wrong):
-            self.fail(self.position(int(vectors[wrong[0]])), f"a vector goes beyond x={LARGEST}")
-        return vectors, firsts, polarities[which]
+    def _vectors(
+        self,
+        words: UInt16[np.ndarray, " W"],
+        kinds: UInt16[np.ndarray, " W"],
+        bases: "_Runs",
+        is_vector: Bool[np.ndarray, " W"],
+        vectors: Int[np.ndarray, " V"],
+    ) -> tuple[UInt16[np.ndarray, " V"], UInt16[np.ndarray, " V"], UInt16[np.ndarray, " V"]]:
+        """The first x, the polarity and the bits that count of the vector words `vectors`."""
+        sizes = np.where(kinds == VECTOR_12, 12, 8) * is_vector
+        pixels = np.cumsum(sizes)  # of all vectors up to each word
+        starts = words.take(bases.starts)
+        origins = (starts & np.uint16(0x7FF)).astype(np.int64) - pixels.take(bases.starts)
+        first = bases.at(vectors, origins, self._base[0]) + (pixels - sizes).take(vectors)
+        if len(first) and first.max() > LARGEST:
+            self.fail(self.position(int(vectors[np.argmax(first > LARGEST)])), f"a vector goes beyond x={LARGEST}")
+        polarity = bases.at(vectors, starts >> 11 & 1, self._base[1])
+        if len(starts):
+            self._base = int(origins[-1]), int(starts[-1] >> 11 & 1)
+        self._base = min(self._base[0] + int(pixels[-1]), LARGEST + 1), self._base[1]
+        valid = np.where(kinds.take(vectors) == VECTOR_12, 0xFFF, 0xFF) * (polarity != UNSET)
+        return first.astype(np.uint16), polarity & 1, valid.astype(np.uint16)
+
+
+class _Runs:
+    """The state that some words set for all words that follow, up to the next of them.
+
+    Attributes:
+        starts: The indices of the words that set the state.
+    """
+
+    def __init__(self, is_start: Bool[np.ndarray, " W"]):
+        self.starts = np.flatnonzero(is_start)
+        self._number = np.cumsum(is_start, dtype=np.int32)
+
+    def at(self, places: Int[np.ndarray, " E"], values: np.ndarray, before: int) -> np.ndarray:
+        """The state at some words.
+
+        Args:
+            places: The indices of these words.
+            values: The states that are set.
+            before: The state before the first of them.
+        """
+        states = np.empty(len(values) + 1, values.dtype)
+        states[0], states[1:] = before, values
+        return states.take(self._number.take(places))
