@@ -125,6 +125,18 @@ BENCHMARKS = {
             Measure("event_tail", "99.9th percentile relative to the median", "p99.9/50"),
         ),
     ),
+    "files": Benchmark(
+        "Event files",
+        (
+            Column("format", lambda row: row["format"]),
+            Column("events", lambda row: f"{row['events']:,}"),
+            Column("MB", lambda row: f"{row['bytes'] / 1e6:.1f}"),
+        ),
+        (
+            Measure("million_events_per_s", "Million events per second", "M ev/s"),
+            Measure("mb_per_s", "MB per second", "MB/s"),
+        ),
+    ),
 }
 
 

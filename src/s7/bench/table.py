@@ -6,7 +6,17 @@ from s7.bench.measures import BENCHMARKS, Row
 from s7.publishing.text import number
 
 # Column widths. Wider values shift the rest of their line to the right.
-WIDTHS = {"task": 15, "block": 22, "preset": 6, "implementation": 20, "mode": 17, "L": 9, "numbers": 7}
+WIDTHS = {
+    "task": 15,
+    "block": 22,
+    "preset": 6,
+    "implementation": 20,
+    "mode": 17,
+    "L": 9,
+    "numbers": 7,
+    "format": 12,
+    "events": 10,
+}
 NUMBER = 8
 
 

@@ -19,6 +19,7 @@ SUMMARIES = {
     "scan": "Measure the recurrence alone, JAX's scans and a memory copy of the same size.",
     "train": "Measure complete training steps of the models of the presets.",
     "stream": "Measure inference one event at a time and in chunks.",
+    "files": "Measure how fast event files of every format are read, next to a copy of the file.",
     "page": "Write a Markdown page with tables and figures from files saved with --out.",
 }
 
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     page.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files saved with s7 bench … --out")
     page.add_argument("--out", type=Path, required=True, metavar="PAGE", help="output file, such as docs/speed.md")
     for name, one in parsers.items():
-        if name not in ("block", "scan"):
+        if name not in ("block", "scan", "files"):
             one.add_argument("--tasks", type=names, metavar="A,B", help="tasks whose presets to use (default: all)")
         if name in ("layer", "train"):
             default = "256,2048,16384,131072" if name == "layer" else "1024, or those of the data with --preset ours"
@@ -51,6 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     layer.add_argument("--quick", action="store_true", help="measure default layers of four shapes only")
     layer.add_argument("--memory", action="store_true", help="measure peak memory too, which takes twice the time")
+    parsers["files"].add_argument("--formats", type=names, metavar="A,B", help="formats to measure (default: all)")
+    parsers["files"].add_argument(
+        "--events", type=count, default=4_000_000, metavar="N", help="events per file (default 4,000,000)"
+    )
     parsers["train"].add_argument(
         "--preset",
         choices=("paper", "ours", "both"),
@@ -86,7 +91,14 @@ def _write_page(options: argparse.Namespace) -> None:
 def _measure(options: argparse.Namespace) -> None:
     from s7 import progress
 
-    prepare = {"layer": _layer, "block": _block, "scan": _scan, "train": _train, "stream": _stream}[options.benchmark]
+    prepare = {
+        "layer": _layer,
+        "block": _block,
+        "scan": _scan,
+        "train": _train,
+        "stream": _stream,
+        "files": _files,
+    }[options.benchmark]
     with progress.status(spinner=False) as status:
         _print_rows(options, prepare(options, status.update), status.update)
     if options.out and not options.json:
@@ -180,3 +192,9 @@ def _stream(options: argparse.Namespace, say: Say) -> Measurement:
     tasks = [] if tasks == [] else cases.paper_tasks(tasks)  # N-MNIST is not one of the paper's
     keep_compiled_code()
     return lambda: stream.rows(tasks, pooled=pooled, runs=options.runs, say=say)
+
+
+def _files(options: argparse.Namespace, say: Say) -> Measurement:
+    from s7.bench import files
+
+    return lambda: files.rows(options.formats, events=options.events, runs=options.runs, say=say)
