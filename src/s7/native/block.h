@@ -59,6 +59,7 @@ class FusedBlock {
         const T* x[kDirections] = {out.layers[0].x, out.layers[1].x};
         read(first, count, x, work);
         T* y = work.y[0].data();
+        if (out.z != nullptr) store_tile(y, count, width_, out.z + first * width_);
         if (ends_in_gate()) gate_.apply(first, count, y, gate_work);
         if (shape_.skip) add_tile(in_.u + first * width_, count, width_, work.plain.data(), y);
         store_tile(y, count, width_, out.y + first * width_);
@@ -141,6 +142,20 @@ class FusedBlock {
     if (directions_ > 1) add_rows(work.y[1].data(), width_, work.y[0].data());
   }
 
+  // Brings back what `read` left: the sum of the outputs, loaded or computed again, and the layers' rows.
+  void recall(int64_t first, int64_t count, const BlockSaved<T>& saved, Work& work) const {
+    const T* x[kDirections] = {saved.layers[0].x, saved.layers[1].x};
+    if (saved.z == nullptr) return read(first, count, x, work);
+    prepare(first, count, saved, work);
+    load_tile(saved.z + first * width_, count, width_, work.y[0].data());
+  }
+
+  void prepare(int64_t first, int64_t count, const BlockSaved<T>& saved, Work& work) const {
+    if (directions_ > 1) copy_input(work);
+    for_directions(
+        [&](int64_t d) { layers_[d]->prepare(work.rows[d].data(), first, count, saved.layers[d].x, *work.layers[d]); });
+  }
+
   void copy_input(Work& work) const {
     std::memcpy(work.rows[1].data(), work.rows[0].data(), size_t((width_ + 1) * kTile) * sizeof(T));
   }
@@ -157,15 +172,11 @@ class FusedBlock {
       load_tile(saved.y_gradient + first * width_, count, width_, arriving.data());
       const T* by_event = padded.data();
       if (ends_in_gate()) {
-        const T* x[kDirections] = {saved.layers[0].x, saved.layers[1].x};
-        read(first, count, x, work);
+        recall(first, count, saved, work);
         gate_.back(first, count, work.y[0].data(), arriving.data(), gate_sums, gate_work);
         pad_tile(arriving.data(), width_, first_.padded(), padded.data());
       } else {
-        if (directions_ > 1) copy_input(work);
-        for_directions([&](int64_t d) {
-          layers_[d]->prepare(work.rows[d].data(), first, count, saved.layers[d].x, *work.layers[d]);
-        });
+        prepare(first, count, saved, work);
         by_event = in_padded(saved.y_gradient + first * width_, count, width_, first_.padded(), padded.data());
       }
       back.clear();

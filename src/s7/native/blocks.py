@@ -55,6 +55,11 @@ class BlockOptions(NamedTuple):
         """The number of arrays that a layer saves for its gradient: x, input and w_k."""
         return 3 if self.selective else 2
 
+    @property
+    def keeps_z(self) -> bool:
+        """Whether z is saved too: with a full output map it is expensive to compute again for the gate's gradient."""
+        return (self.gated or self.threshold > 0) and self.selective_output and self.rank == 0
+
 
 class Direction(NamedTuple):
     """The data of a layer besides u.
@@ -76,7 +81,8 @@ def _shapes(u, *arrays, options, save):
     n, length, _ = u.shape
     rows = 2 * options.state if options.oscillate else options.state
     kept = [rows, rows, options.state][: options.saved] if save else [rows]
-    return [u.shape, *((n, length, size) for size in kept * options.directions)]
+    of_layers = [(n, length, size) for size in kept * options.directions]
+    return [u.shape, *of_layers, *[u.shape] * (save and options.keeps_z)]
 
 
 def _weights(options) -> slice:
@@ -85,7 +91,7 @@ def _weights(options) -> slice:
 
 def _weights_of_gradient(options) -> slice:
     # The saved arrays and the gradients of y and the final states come between the data and the weights.
-    return slice(len(options.data) + options.directions * (options.saved + 1) + 1, None)
+    return slice(len(options.data) + options.directions * (options.saved + 1) + options.keeps_z + 1, None)
 
 
 def _gradient_shapes(*arrays, options, groups):
@@ -108,7 +114,7 @@ def _value(options, *arrays):
 
 def _value_and_saved(options, *arrays):
     y, *saved = _call(*arrays, options=options, save=True)
-    states = saved[:: options.saved]
+    states = saved[: options.directions * options.saved : options.saved]
     return [y, *(_final(options, d, x) for d, x in enumerate(states))], (arrays, saved)
 
 

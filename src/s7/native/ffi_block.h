@@ -39,6 +39,8 @@ struct BlockCall {
   bool has_step() const {
     return shape.layer.transition == Transition::kStep || shape.layer.transition == Transition::kHeldStep;
   }
+  // Whether the outputs of the layers are saved for the gradient: a full output map is expensive to compute again.
+  bool keeps_z() const { return (gated || shape.threshold > 0) && selective_output && shape.layer.rank == 0; }
 };
 
 template <class T>
@@ -172,6 +174,7 @@ ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
       out.layers[d].input = arrays.give("input", {N, L, S});
       if (call.selective) out.layers[d].raw = arrays.give("raw", {N, L, shape.state});
     }
+    if (saved && call.keeps_z()) out.z = arrays.give("z", {N, L, shape.width});
     return arrays.run([&] { kernels_for(in.u).block(call.shape, in, out, pool_of(threads)); });
   });
 }
@@ -181,7 +184,7 @@ template <class T>
 void next_group(const BlockCall& call, BlockInputs<T>& in, BlockSaved<T>& saved, BlockGradients<T>& out) {
   const LayerShape& shape = call.shape.layer;
   const int64_t events = shape.events(), H = shape.width, S = shape.rows();
-  advance(events * H, in.u, saved.y_gradient, out.u);
+  advance(events * H, in.u, saved.y_gradient, saved.z, out.u);
   advance(4 * shape.batch, in.keys);
   for (int64_t d = 0; d < call.shape.directions; ++d) {
     advance(events, in.layers[d].dt, in.layers[d].marks, out.layers[d].dt);
@@ -212,6 +215,7 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
       saved.layers[d].input = arrays.take("input", {N, L, S});
       if (call.selective) saved.layers[d].raw = arrays.take("raw", {N, L, shape.state});
     }
+    if (call.keeps_z()) saved.z = arrays.take("z", {N, L, H});
     saved.y_gradient = arrays.take("y_gradient", {N, L, H});
     for (int64_t d = 0; d < call.shape.directions; ++d)
       saved.layers[d].final_gradient = arrays.take("final_gradient", {N, S});

@@ -98,12 +98,14 @@ struct BlockInputs {
 template <class T>
 struct BlockOutputs {
   T* y;  // (batch, length, width)
+  T* z;  // (batch, length, width): the sum of the layers' outputs, before the gate; null if it is not saved
   LayerOutputs<T> layers[kDirections];
 };
 
 template <class T>
 struct BlockSaved {
   const T* y_gradient;
+  const T* z;  // null: it is computed again
   LayerSaved<T> layers[kDirections];
 };
 
