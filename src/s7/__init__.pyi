@@ -20,12 +20,16 @@ from s7.data import Samples as Samples
 from s7.data import gaps as gaps
 from s7.data import pack as pack
 from s7.data.loader import Augmentation as Augmentation
+from s7.data.series_augmentation import SeriesAugmentation as SeriesAugmentation
 from s7.encoders import DenseEncoder as DenseEncoder
 from s7.encoders import Encoder as Encoder
 from s7.encoders import EventEncoder as EventEncoder
 from s7.encoders import ImageEncoder as ImageEncoder
 from s7.encoders import LinearEncoder as LinearEncoder
 from s7.encoders import TokenEncoder as TokenEncoder
+from s7.estimation.ensemble import Ensemble as Ensemble
+from s7.estimation.random_states import RandomStates as RandomStates
+from s7.estimation.stored import StoredEstimator as StoredEstimator
 from s7.events.container import Events as Events
 from s7.events.formats import EventFormat as EventFormat
 from s7.events.reading import read_events as read_events
@@ -49,6 +53,7 @@ from s7.inference import predict as predict
 from s7.inference import predict_proba as predict_proba
 from s7.layer import S7Layer as S7Layer
 from s7.model import S7Model as S7Model
+from s7.patch_encoder import PatchEncoder as PatchEncoder
 from s7.sequence_layer import LayerKind as LayerKind
 from s7.sequence_layer import SequenceLayer as SequenceLayer
 from s7.stream import Stream as Stream

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import s7.patch_encoder  # noqa: F401  (its encoder registers itself, so that files may name it)
 from s7.block import BlockConfig
 from s7.encoders import Encoder
 from s7.heads import Head

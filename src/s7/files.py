@@ -1,8 +1,10 @@
 """Model and state files: one safetensors file each, with a description as JSON in its header.
 
 An `S7Model` is described by its configuration; any other Equinox module, or an `S7Model` that was altered by hand, by
-its structure (see structure.py). Arrays are named by their path in the model. `save` restores what it is about to write
-and compares, so that whatever it accepts can be loaded again. Reading a file never unpickles, evaluates or imports.
+its structure (see structure.py). An object with a method `__s7_save__` is saved as the module that it returns, and made
+again by that module's method `__s7_load__`. Arrays are named by their path in the model. `save` restores what it is
+about to write and compares, so that whatever it accepts can be loaded again. Reading a file never unpickles or
+evaluates, and imports nothing but parts of this package.
 """
 
 import json
@@ -34,11 +36,12 @@ NAMES = ("best.safetensors", "model.safetensors")
 _HARMLESS = 2**16
 
 
-def save(model: eqx.Module, path: str | os.PathLike) -> Path:
+def save(model: Any, path: str | os.PathLike) -> Path:
     """Write a model to a file that `s7.load` restores bit by bit in any process.
 
     Args:
-        model: An `S7Model`, or any Equinox module whose classes are defined in importable modules.
+        model: An `S7Model`, a fitted estimator of `s7.sklearn`, or any Equinox module whose classes are defined in
+            importable modules.
         path: A .safetensors file, or a folder, in which the file is called model.safetensors.
 
     Returns:
@@ -54,6 +57,8 @@ def save(model: eqx.Module, path: str | os.PathLike) -> Path:
         >>> bool((s7.load(path).head["W"] == model.head["W"]).all())
         True
     """
+    if hasattr(model, "__s7_save__"):
+        model = model.__s7_save__()
     if not isinstance(model, eqx.Module):
         raise TypeError(f"s7.save writes an S7Model or another Equinox module, not a {type(model).__name__}")
     path = Path(path)
@@ -79,7 +84,8 @@ def load(path: str | os.PathLike) -> Any:
     path = _find(Path(path))
     arrays, config = read_arrays(path, "model")
     try:
-        return _restored(config, arrays)
+        restored = _restored(config, arrays)
+        return restored.__s7_load__() if hasattr(restored, "__s7_load__") else restored
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

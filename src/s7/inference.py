@@ -4,7 +4,7 @@ Sequences are padded to a few rounded lengths, so that few programs are compiled
 process for each structure of a model, not once per call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from s7.data.batching import Buckets, Plan
+from s7.data.batching import Batch, Buckets, Plan
 from s7.data.samples import Samples
 from s7.model import S7Model
 from s7.training.objectives import MeanSquared, Objective
@@ -99,6 +99,26 @@ def evaluate(model: Any, data: Any, objective: Objective | None = None) -> dict[
     return objective.summary({name: float(value.mean()) for name, value in counted.items()})
 
 
+def outputs_for(model: Any, samples: Samples) -> Any:
+    """Compute the outputs of a model as they are, for samples whose targets are not read.
+
+    Args:
+        model: An S7Model, or any Equinox module that `s7.train` accepts.
+        samples: The sequences.
+
+    Returns:
+        An array (N, outputs), or a list of N arrays (L_n, outputs) with a head per step.
+    """
+    _check(model, samples)
+    return _run(model, samples)
+
+
+def batches_of(samples: Samples) -> Iterator[tuple[Int[np.ndarray, " M"], Batch]]:
+    """Batches of all samples, with the indices of the samples in each. Rows that repeat a sample come last."""
+    for plan, rows in _plans(samples.lengths):
+        yield np.concatenate(plan.rows), Buckets(rows).assemble(samples, plan)
+
+
 def _as_inputs(model: Any, inputs: Any, dt: Any) -> Samples:
     """The inputs as checked samples with placeholder targets."""
     if isinstance(inputs, Samples):
@@ -134,11 +154,10 @@ def _labels(model: Any) -> Shaped[np.ndarray, " K"] | None:
 def _run(model: Any, samples: Samples) -> Any:
     """The outputs in the order of the samples, without padding: (N, O), or a list of (L_n, O) with a head per step."""
     pending = []
-    for plan, rows in _plans(samples.lengths):
-        batch = Buckets(rows).assemble(samples, plan)
+    for members, batch in batches_of(samples):
         # Targets are not read; as floats of one shape they lead to no program of their own.
-        unread = np.zeros(rows, np.float32)
-        pending.append((np.concatenate(plan.rows), _outputs(model, batch._replace(targets=unread, weight=unread))))
+        unread = np.zeros(len(batch.inputs), np.float32)
+        pending.append((members, _outputs(model, batch._replace(targets=unread, weight=unread))))
     if samples.per_step or (isinstance(model, S7Model) and model.config.head.per_step):
         return _steps(pending, -(-samples.lengths // getattr(model, "stride", 1)))
     found = np.empty((len(samples), *pending[0][1].shape[1:]), pending[0][1].dtype)

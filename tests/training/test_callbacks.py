@@ -240,7 +240,6 @@ def test_class_weights_that_do_not_fit_are_rejected(weights, message):
         ({"class_weights": 5}, 'class_weights=5: expected "balanced"'),
         ({"minutes": 1.0, "epochs": 3}, "minutes=1 and epochs=3: omit one of them"),
         ({"minutes": 0}, "minutes=0 must be positive"),
-        ({"minutes": 1.0, "steps": 3}, "minutes=1: steps=3 is given too"),
     ],
 )
 def test_wrong_arguments_get_a_hint(settings, message):

@@ -82,7 +82,8 @@ def train(
         early_stopping: stop after this many epochs without improvement, or an EarlyStopping.
         class_weights: factors of the loss for each class: "balanced" for the inverse of the class frequencies, a
             sequence in the order of the classes, or a dictionary by class.
-        minutes: train for about this long, in place of `epochs` or `steps`: the speed is measured first.
+        minutes: train for about this long, in place of `epochs`: the speed is measured first. With `steps`, train on at
+            most that many batches.
         out: a folder for the run: settings, history, result, checkpoints.
         resume: continue the run in `out` from its last checkpoint, to the same numbers as if it had never stopped.
         seed: random seed of batches, dropout, augmentation and of the validation split.

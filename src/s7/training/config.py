@@ -1,6 +1,7 @@
 """Settings of training."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from s7.data.batching import Batching, Buckets, Packing
 
@@ -22,6 +23,9 @@ class TrainConfig:
         buckets: the number of lengths that batches are padded to.
         pack: pack sequences end to end into rows of this many events instead (0: as many as the longest has).
         save_every: minutes between checkpoints; one is also written after each epoch.
+        average: decay of a moving average of the parameters, such as 0.99, which is validated and returned in their
+            place; 0 means none.
+        keep: the model to return: that of the "best" epoch, or the "last" one, if there are too few validation data.
     """
 
     epochs: int = 20
@@ -39,6 +43,8 @@ class TrainConfig:
     buckets: int = 4
     pack: int | None = None
     save_every: float = 10.0
+    average: float = 0.0
+    keep: Literal["best", "last"] = "best"
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "accumulate", "buckets"):
@@ -56,6 +62,10 @@ class TrainConfig:
                 raise ValueError(f"{name}={value} must be finite and not negative")
         if not 0 <= self.warmup <= 1:
             raise ValueError(f"warmup={self.warmup} is a fraction of all updates, from 0 to 1")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average={self.average} must be at least 0 and below 1")
+        if self.keep not in ("best", "last"):
+            raise ValueError(f'keep={self.keep!r} is not one of "best", "last"')
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
 

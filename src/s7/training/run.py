@@ -45,7 +45,7 @@ class Run:
         splits: "train", "valid" and, unless the run is not tested, "test".
         optimizer: an optax transformation in place of the default.
         schedule: learning rates for the default optimizer.
-        minutes: train for about this long; `config.steps` is then measured.
+        minutes: train for about this long; `config.steps` is then measured, and is at most what it was before.
         about: entries for result.json.
         settings: the content of config.toml; by default the settings of model and training.
     """
@@ -64,8 +64,6 @@ class Run:
     settings: Table | None = None
 
     def __post_init__(self):
-        if self.minutes is not None and self.config.steps is not None:
-            raise ValueError(f"minutes={self.minutes:g}: steps={self.config.steps} is given too; omit one of them")
         if isinstance(self.model, S7Model) and self.config.pack is not None and self.model.config.norm == "batch":
             raise ValueError("train.pack: batch norm needs statistics of each sequence; use another norm, or no pack")
 
@@ -96,8 +94,9 @@ class Run:
         trainer = self.trainer()
         config = self._table()
         known = folder.record().section("train").get("steps") if folder.is_begun else None
-        if self.minutes is not None and isinstance(known, int):
-            trainer.limit(known)
+        measured = isinstance(known, int) and (known != self.config.steps or folder.last.exists())
+        if self.minutes is not None and measured:
+            trainer.limit(int(known))  # type: ignore[arg-type]
         if folder.last.exists():
             checkpointing = Checkpointing(folder, self._identity(trainer))
             checkpointing.restore(trainer)
@@ -107,7 +106,7 @@ class Run:
             # Before the speed is measured, so that a run that is interrupted there knows its length.
             RunRecord(config).write_config(folder.path)
             if self.minutes is not None:
-                if trainer.config.steps is None:
+                if not measured:
                     self._measure(trainer, say)
                 RunRecord(with_steps(config, trainer.config.steps)).write_config(folder.path)
             checkpointing = Checkpointing(folder, self._identity(trainer))
@@ -133,6 +132,8 @@ class Run:
     def _measure(self, trainer: Trainer, say: Callable[[str], None]) -> None:
         assert self.minutes is not None
         steps = steps_within(60 * self.minutes, trainer)
+        if self.config.steps is not None:
+            steps = min(steps, self.config.steps)
         say(f"{self.minutes:g} minutes are about {steps:,} batches, {steps / trainer.per_epoch:.2g} epochs")
         trainer.limit(steps)
 

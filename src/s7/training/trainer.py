@@ -19,6 +19,7 @@ import numpy as np
 from s7.data.batching import Batching, Plan
 from s7.data.loader import Augmentation, Loader
 from s7.data.samples import Samples
+from s7.training.averaging import Averaged, averaged
 from s7.training.callbacks import Callback, Progress
 from s7.training.checkpoint import Position
 from s7.training.config import TrainConfig
@@ -90,6 +91,8 @@ class Trainer:
     ) -> "Trainer":
         """A trainer before its first step. The optimizer is AdamW unless `new_optimizer` makes another."""
         new_optimizer = new_optimizer or partial(AdamW.of, config)
+        if config.average:
+            new_optimizer = averaged(new_optimizer, config.average)
         loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation)
         layout, trained, carried = flatten(model)
         per_epoch = len(loader.plans(0))
@@ -123,11 +126,19 @@ class Trainer:
         return self.loader.batching
 
     @property
+    def validated(self) -> TrainState:
+        """The state that is validated and kept: the current one, or with the average of its parameters."""
+        if not isinstance(self.optimizer, Averaged):
+            return self.state
+        return self.state._replace(trained=self.state.memory.average)
+
+    @property
     def model(self) -> Any:
         """The model as it is now."""
         # Copies: the next step consumes the memory of the state.
-        trained = self.layout.unravel(jnp.array(self.state.trained))
-        return self.layout.model(trained, {name: jnp.array(q) for name, q in self.state.carried.items()})
+        state = self.validated
+        trained = self.layout.unravel(jnp.array(state.trained))
+        return self.layout.model(trained, {name: jnp.array(q) for name, q in state.carried.items()})
 
     @property
     def is_done(self) -> bool:
@@ -140,11 +151,12 @@ class Trainer:
     @property
     def learning_rate(self) -> float | None:
         """The learning rate of most parameters at the last step; None if only the optimizer knows it."""
-        if not isinstance(self.optimizer, AdamW):
+        optimizer = self.optimizer.inner if isinstance(self.optimizer, Averaged) else self.optimizer
+        if not isinstance(optimizer, AdamW):
             return None
         step = max(0, self.position.step // self.config.accumulate - 1)
-        peak = self.config.learning_rate if self.optimizer.given is None else 1.0
-        return peak * float(self.optimizer.schedule(step))
+        peak = self.config.learning_rate if optimizer.given is None else 1.0
+        return peak * float(optimizer.schedule(step))
 
     def fit(self, callbacks: Sequence[Callback] = ()) -> None:
         """Train from the current position to the end.
@@ -172,7 +184,7 @@ class Trainer:
             plans = plans[: self.config.steps - (at.step - at.batch)]
         clock = _Clock(at)
         self._batches(plans, clock)
-        valid = measure(self.steps, self.state, self.valid, self.batching, self.objective)
+        valid = measure(self.steps, self.validated, self.valid, self.batching, self.objective)
         clock.read()
         self._finish_epoch(valid)
         for callback in self._callbacks:
@@ -244,7 +256,9 @@ class Trainer:
                 callback.on_improvement(self)
 
     def _is_best(self, valid: dict[str, float]) -> bool:
-        """By the metric, then by the loss; of two equal epochs the earlier is the best."""
+        """By the metric, then by the loss; of two equal epochs the earlier is the best. Or always the last."""
+        if self.config.keep == "last":
+            return True
         at, value = self.position, valid[self.objective.metric]
         if value == at.best:
             return at.best_loss is not None and valid["loss"] < at.best_loss

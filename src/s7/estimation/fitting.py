@@ -1,0 +1,275 @@
+"""Fitting an ensemble to series: random states with a closed-form readout, and trained S7 models beside them.
+
+Each trained model leaves out one fold of the training data, which it is validated on. The share of the trained models
+is the one with the smallest loss on all data that were left out; random states have leave-one-out predictions of their
+own. So everything is chosen on training data, by cross-validation.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from s7.data.samples import Samples
+from s7.estimation import ridge
+from s7.estimation.defaults import Plan, Traits, head_for, plan_for
+from s7.estimation.ensemble import Ensemble, Member
+from s7.estimation.random_states import features_of, random_states, with_thresholds
+from s7.inference import batches_of
+from s7.series.collection import Collection
+from s7.series.preparation import Preparation
+from s7.training.api import train
+from s7.training.callbacks import Callback
+from s7.training.objectives import CrossEntropy, MeanSquared
+
+# Random kernels of each bank of random states, in each direction of time.
+KERNELS = 84
+# With fewer samples than this, single epochs are not compared: the last average of the weights is kept.
+ENOUGH_TO_VALIDATE = 40
+# With more samples than this, the decomposition of the ridge regression is too slow; models are trained instead.
+MOST_FOR_RIDGE = 8000
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be predicted.
+
+    Attributes:
+        values: Indices of classes or numbers: (N,), (N, O), or per step a list of N arrays (L_n,) or (L_n, O).
+        classes: The labels in the order of the indices; empty in regression.
+        per_step: Whether there is one target per step.
+        causal: Whether a prediction may depend on the past only.
+    """
+
+    values: Any
+    classes: tuple[Any, ...] = ()
+    per_step: bool = False
+    causal: bool = False
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs that a model needs."""
+        if self.classes:
+            return len(self.classes)
+        first = np.asarray(self.values[0])
+        return int(np.prod(first.shape[1:] if self.per_step else first.shape, dtype=int))
+
+    def take(self, chosen: Int[np.ndarray, " M"]) -> "Target":
+        """The targets of some series."""
+        if self.per_step:
+            return replace(self, values=[self.values[n] for n in chosen.tolist()])
+        return replace(self, values=self.values[chosen])
+
+
+@dataclass(frozen=True)
+class Request:
+    """How to fit.
+
+    Attributes:
+        members: The number of trained models.
+        minutes: About how long fitting may take; None for the default number of steps of each model.
+        seed: The random seed.
+        random_states: Whether a model with random states is fitted too.
+        out: The run folder of the first trained model.
+        settings: Fields of `Plan` to use instead of the defaults.
+        callbacks: Callbacks of training.
+        about: Entries for the result of the run.
+        say: Is given a line about each part of the work.
+    """
+
+    members: int = 1
+    minutes: float | None = None
+    seed: int = 0
+    random_states: bool = True
+    out: Path | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda text: None
+    progress: bool = False
+
+
+def fit_ensemble(series: Collection, target: Target, request: Request) -> Ensemble:
+    """Fit an ensemble.
+
+    Args:
+        series: The training series.
+        target: What is to be predicted for each.
+        request: How to fit.
+    """
+    began = time.perf_counter()
+    preparation = Preparation.of(series)
+    about_classes: dict[str, Any] = {"classes": bool(target.classes), "per_step": target.per_step}
+    traits = Traits.of(series, preparation, target.outputs, causal=target.causal, **about_classes)
+    plan = plan_for(traits, **request.settings)
+    candidates: list[Candidate] = []
+    if request.random_states and not target.per_step and len(series) <= MOST_FOR_RIDGE:
+        candidates.append(_closed_form(series, target, preparation, traits, request.seed))
+        request.say(f"random states: {_score(candidates[0], target)} (leave-one-out)")
+    folds = folds_of(target, len(series), max(2, request.members), request.seed)
+    trained = []
+    for number in range(request.members):
+        minutes = None
+        if request.minutes is not None:
+            left = request.minutes - (time.perf_counter() - began) / 60
+            minutes = left / (request.members - number)
+            if minutes <= 0 and candidates:
+                break
+            minutes = max(minutes, 0.02)
+        one = _trained(series, target, traits, plan, preparation, folds, number, minutes, request)
+        request.say(f"trained model {number + 1} of {request.members}: {_score(one, target)} (left out)")
+        trained.append(one)
+    return Ensemble(
+        _weighted(candidates, trained, target),
+        target.classes,
+        series.channels,
+        target.per_step,
+    )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted model with its outputs for `rows`, the samples that it was not fitted to."""
+
+    member: Member
+    rows: Int[np.ndarray, " M"]
+    outputs: Any
+
+
+def folds_of(target: Target, samples: int, count: int, seed: int) -> list[Int[np.ndarray, " M"]]:
+    """Divide the samples into folds, each class in equal parts."""
+    rng = np.random.default_rng(seed)
+    if samples < 2:
+        raise ValueError("there is one sample (n_samples=1); fitting needs at least 2, one of them to validate on")
+    count = min(count, samples)
+    labels = np.asarray(target.values) if target.classes and not target.per_step else np.zeros(samples, int)
+    order = rng.permutation(samples)
+    order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[n::count]) for n in range(count)]
+
+
+def _closed_form(series: Collection, target: Target, preparation: Preparation, traits: Traits, seed: int) -> Candidate:
+    rng = np.random.default_rng(seed)
+    values, dt = preparation.arrays(series)
+    samples = Samples.of(values, np.zeros(len(series), int), dt)
+    duration = traits.length if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
+    model = random_states(samples.event_shape[0], duration, rng, kernels=KERNELS, outputs=target.outputs)
+    model = with_thresholds(model, values, dt, rng)
+    features = features_of(model, samples, batches_of(samples))
+    wanted = _as_numbers(target)
+    solved = ridge.solve(features, wanted)
+    model = eqx.tree_at(
+        lambda q: (q.W, q.c), model, (jnp.asarray(solved.W.T, jnp.float32), jnp.asarray(solved.c, jnp.float32))
+    )
+    temperature = _temperature(solved.left_out, target.values) if target.classes else 1.0
+    member = Member(model, preparation, 1.0, temperature)
+    return Candidate(member, np.arange(len(series)), solved.left_out)
+
+
+def _as_numbers(target: Target) -> Float[np.ndarray, "N O"]:
+    if not target.classes:
+        return np.reshape(np.asarray(target.values, float), (len(target.values), -1))
+    return np.where(np.eye(len(target.classes), dtype=bool)[target.values], 1.0, -1.0)
+
+
+def _trained(
+    series: Collection,
+    target: Target,
+    traits: Traits,
+    plan: Plan,
+    preparation: Preparation,
+    folds: list[Int[np.ndarray, " M"]],
+    number: int,
+    minutes: float | None,
+    request: Request,
+) -> Candidate:
+    preparation = replace(preparation, patch=plan.patch)
+    left_out = folds[number % len(folds)]
+    kept = np.setdiff1d(np.arange(len(series)), left_out)
+    seed = request.seed + number
+    model = plan.model(traits, preparation, head_for(traits, target.values), seed)
+    objective: CrossEntropy | MeanSquared = MeanSquared(traits.outputs)
+    if target.classes:
+        names = tuple(map(str, target.classes))
+        model, objective = model.with_classes(names), CrossEntropy(traits.outputs, names)
+    else:
+        objective = MeanSquared(traits.outputs, unit=float(np.mean(np.square(model.config.head.scale))) or 1.0)
+    parts = [
+        preparation(series.take(rows), target.take(rows).values, per_step=target.per_step, name=name)
+        for rows, name in ((kept, "train"), (left_out, "valid"))
+    ]
+    if not target.classes:
+        parts = [replace(part, targets=_columns(part.targets)) for part in parts]
+    result = train(
+        model,
+        *parts,
+        objective=objective,
+        augmentation=plan.augmentation(traits),
+        minutes=minutes,
+        steps=plan.steps,
+        seed=seed,
+        out=request.out if number == 0 else None,
+        callbacks=request.callbacks,
+        progress=request.progress,
+        about=request.about,
+        keep="best" if len(left_out) >= ENOUGH_TO_VALIDATE else "last",
+        **plan.train_settings(),
+    )
+    member = Member(result.model, preparation)
+    return Candidate(member, left_out, member.outputs(series.take(left_out)))
+
+
+def _columns(targets: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, "N O"]:
+    return np.reshape(targets, (len(targets), -1)).astype(np.float32)
+
+
+def _weighted(random: list[Candidate], trained: list[Candidate], target: Target) -> tuple[Member, ...]:
+    """All members with their weights: that of the trained models together is chosen on the data that they left out."""
+    share = 1.0 if not random else 0.0
+    if random and trained:
+        losses = {n / 10: _loss_of_mixture(random[0], trained, n / 10, target) for n in range(11)}
+        share = min(losses, key=losses.__getitem__)
+    members = [replace(one.member, weight=(1 - share) / len(random)) for one in random]
+    return (*members, *(replace(one.member, weight=share / len(trained)) for one in trained))
+
+
+def _loss_of_mixture(random: Candidate, trained: list[Candidate], share: float, target: Target) -> float:
+    losses = []
+    for one in trained:
+        theirs, mine = random.outputs[one.rows], one.outputs
+        values = np.asarray(target.values)[one.rows]
+        if not target.classes:
+            mixed = share * mine + (1 - share) * theirs
+            losses.append(np.square(mixed - _columns(values)).mean(1))
+            continue
+        theirs, mine = softmax(theirs / random.member.temperature, 1), softmax(mine, 1)
+        mixed = share * mine + (1 - share) * theirs
+        losses.append(-np.log(np.maximum(mixed[np.arange(len(values)), values], 1e-6)))
+    return float(np.concatenate(losses).mean())
+
+
+def _temperature(outputs: Float[np.ndarray, "N K"], labels: Int[np.ndarray, " N"]) -> float:
+    """The divisor of the outputs with which their softmax has the smallest loss."""
+
+    def loss(log_temperature: float) -> float:
+        likelihood = log_softmax(outputs / np.exp(log_temperature), 1)
+        return -float(likelihood[np.arange(len(labels)), labels].mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5, 3), method="bounded").x))
+
+
+def _score(one: Candidate, target: Target) -> str:
+    if target.per_step:
+        return f"{len(one.rows)} series"
+    values = np.asarray(target.values)[one.rows]
+    if target.classes:
+        return f"accuracy {(one.outputs.argmax(1) == values).mean():.3f}"
+    return f"mean squared error {np.square(one.outputs - _columns(values)).mean():.4g}"

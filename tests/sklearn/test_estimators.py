@@ -1,0 +1,175 @@
+"""The estimators as scikit-learn and people use them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import s7
+from s7.estimation.defaults import Traits, plan_for
+from s7.sklearn import S7Classifier, S7Forecaster, S7Regressor
+
+pytestmark = pytest.mark.usefixtures("as_users_see_it")
+
+FREQUENCY = np.linspace(0.1, 1, 24)
+X = np.sin(np.arange(40)[None] * FREQUENCY[:, None])
+Y = np.where(FREQUENCY < 0.5, "slow", "fast")
+# Checks of scikit-learn that do not apply.
+EXCEPTIONS = {
+    "check_methods_subset_invariance": "outputs are float32, and batches of other sizes round differently",
+}
+
+
+@pytest.fixture(autouse=True)
+def few_kernels(monkeypatch):
+    monkeypatch.setattr("s7.estimation.fitting.KERNELS", 6)
+
+
+def quick(kind=S7Classifier, **settings):
+    return kind(**{"members": 0} | settings)
+
+
+def trained(kind=S7Classifier, **settings):
+    return kind(**{"steps": 2, "width": 8, "state": 4, "depth": 1, "patch": 4} | settings)
+
+
+@pytest.mark.parametrize("kind", [S7Classifier, S7Regressor])
+def test_scikit_learn_finds_nothing_wrong(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a conversion that a check makes on purpose
+        check_estimator(quick(kind), expected_failed_checks=EXCEPTIONS if kind is S7Regressor else {}, on_skip=None)
+
+
+def test_pipelines_cross_validation_grids_and_clones():
+    pipeline = Pipeline([("scale", FunctionTransformer(lambda x: x * 2)), ("s7", quick())])
+    assert cross_val_score(pipeline, X, Y, cv=3).mean() > 0.8
+    found = GridSearchCV(trained(random_states=False), {"depth": [1, 2]}, cv=2).fit(X[::2], Y[::2])
+    assert found.best_params_["depth"] in (1, 2)
+    assert clone(trained()).get_params() == trained().get_params()
+
+
+def test_lists_frames_and_arrays_give_the_same_answers():
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    frames = [pd.DataFrame({"v": row}, index=when) for row, when in zip(X, times, strict=True)]
+    long = pd.concat([part.reset_index(names="t").assign(id=n, y=Y[n]) for n, part in enumerate(frames)])
+    first = quick().fit(X, Y, times=times).predict_proba(X, times=times)
+    second = quick().fit(frames, Y).predict_proba(frames)
+    model = quick().fit(long, "y", group="id", time="t")
+    np.testing.assert_allclose(first, second)
+    np.testing.assert_allclose(first, model.predict_proba(long.drop(columns="y")))
+    assert model.score(long, "y") == model.score(long, Y)
+    assert cross_val_score(quick(), frames, Y, cv=2).mean() > 0.6
+
+
+def test_channels_first_is_asked_for_and_understood():
+    both = np.stack([X, X[:, ::-1]], 1)
+    one = quick(layout="channels_first").fit(both, Y).predict_proba(both)
+    np.testing.assert_array_equal(one, quick().fit(both.transpose(0, 2, 1), Y).predict_proba(both.transpose(0, 2, 1)))
+    with pytest.raises(ValueError, match="use layout='channels_first'"):
+        quick().fit(X[:, None], Y)
+
+
+def test_missing_values_and_lengths():
+    x = X.copy()
+    x[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    ragged = [row[: 30 + n % 3 * 5] for n, row in enumerate(x)]
+    assert quick().fit(ragged, Y).score(ragged, Y) > 0.9
+
+
+def test_training_explaining_and_saving(tmp_path):
+    model = trained().fit(X, Y)
+    again = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.predict(X).tolist() == model.predict(X).tolist()
+    assert again.get_params() == model.get_params()
+    figure = again.explain(X, 3)
+    assert len(figure.axes) == 2
+    with pytest.raises(ValueError, match="sample=99 is not one of the 24 series"):
+        model.explain(X, 99)
+
+
+def test_labels_and_numbers_for_each_step():
+    y = [(row > 0).astype(int) for row in X]
+    model = trained(patch=None, steps=20).fit(X, y)
+    found = model.predict(X)
+    assert [part.shape for part in found] == [(40,)] * 24
+    assert model.score(X, y) > 0.5
+    values = trained(S7Regressor, patch=None).fit(list(X), list(X)).predict(list(X))
+    assert [part.shape for part in values] == [(40,)] * 24
+
+
+def test_several_numbers():
+    y = np.stack([FREQUENCY, -3 * FREQUENCY], 1)
+    model = quick(S7Regressor).fit(X, y)
+    assert model.predict(X).shape == y.shape
+    assert model.score(X, y) > 0.8
+
+
+def test_forecasts(tmp_path):
+    model = S7Forecaster(3, steps=30, width=8, state=4, depth=1)
+    x = np.sin(np.arange(300) / 4)
+    model.fit(x)
+    assert model.predict(x).shape == (1, 3, 1)
+    assert model.score(x) > 0.2
+    again = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    with pytest.raises(ValueError, match="series 0 has 4 steps with values, too few for horizon=3"):
+        model.fit(x[:4])
+    with pytest.raises(ValueError, match="horizon=0 must be"):
+        S7Forecaster(0).fit(x)
+
+
+def test_a_budget_in_minutes_is_kept(monkeypatch):
+    monkeypatch.setattr("s7.training.run.steps_within", lambda seconds, trainer: max(1, round(seconds)))
+    model = trained(steps=500).fit(X, Y, minutes=0.1)
+    assert model.score(X, Y) > 0.5
+    with pytest.raises(ValueError, match="minutes=-1 must be positive"):
+        quick().fit(X, Y, minutes=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "y", "message"),
+    [
+        ({}, X, ["a"] * 24, "one class"),
+        ({}, X, None, "requires y to be passed"),
+        ({}, X, Y[:5], "inconsistent numbers of samples"),
+        ({}, X, "label", "y='label' names a column"),
+        ({"members": -1}, X, Y, "members=-1 must be a whole number"),
+        ({"random_states": False}, X, Y, "there is no model to fit"),
+        ({}, np.full((24, 5, 2), [1, np.nan]), Y, "channel 1 has no values"),
+    ],
+)
+def test_mistakes_are_named(settings, x, y, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**settings).fit(x, y)
+
+
+def test_an_estimator_is_fitted_before_use():
+    with pytest.raises(NotFittedError):
+        quick().predict(X)
+    with pytest.raises(ValueError, match="no trained model to explain"):
+        quick().fit(X, Y).explain(X)
+    with pytest.raises(ValueError, match="x has 2 channels, expected 1"):
+        quick().fit(X[..., None], Y).predict(np.zeros((3, 40, 2)))
+
+
+def test_settings_follow_from_the_data():
+    def plan(**traits):
+        standard = {"samples": 300, "length": 720, "channels": 1, "irregular": False, "outputs": 3, "classes": True}
+        return plan_for(Traits(**standard | traits))
+
+    assert plan().patch == 8
+    assert plan(length=50).patch == 1
+    assert plan(per_step=True).patch == 1
+    assert plan(samples=20).steps >= 600
+    assert plan(samples=20).width < plan(samples=5000).width
+    assert not plan(causal=True).bidirectional
+    assert plan_for(Traits(300, 720, 1, False, 3, True), width=5).width == 5
