@@ -38,17 +38,20 @@ def open_source(path: str, inputs: Inputs, name: str | None = None, recording: i
     name = name or path
     if not Path(path).is_file():
         raise FileNotFoundError(f"{name}: no such file")
-    with Path(path).open("rb") as file:
-        start = file.read(SNIFFED)
-    if inputs.kind == "numbers" or is_line_protocol(start, inputs):
+    if inputs.kind == "numbers" or (inputs.kind == "tokens" and is_line_protocol(_start(path), inputs)):
         return _lines(_blocks(path), inputs, name)
     return _file(path, inputs, name, recording)
+
+
+def _start(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(SNIFFED)
 
 
 def is_line_protocol(start: bytes, inputs: Inputs) -> bool:
     """Whether the first line that is neither empty nor a comment has the numbers of the line protocol.
 
-    The times of events are whole numbers there: times with a fraction are those of a file that counts seconds.
+    The times of events are whole numbers there: times with a fraction are those of text that counts seconds.
     """
     for line in start.split(b"\n"):
         words = line.replace(b",", b" ").split()
