@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: setup test lint sanitize bench bench-serve demo docs results clean
+.PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve demo docs
+.PHONY: results clean
 
 setup: .venv/installed
 
@@ -19,7 +20,8 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.cc tests/native/*.cc
+	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.hpp src/s7/native/*.cc tests/native/*.cc \
+		tests/edge/*.cc examples/edge/*.c examples/edge/*.cc
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -46,7 +48,7 @@ build/sanitize/%.o: $(NATIVE)/kernels.cc $(wildcard $(NATIVE)/*.h)
 	$(CXX) $(SANITIZED) $(SANITIZED_$(*D)) -DS7_ISA=$(*F) $(SET_$(*F)) -c $< -o $@
 
 build/sanitize/address/kernels_test build/sanitize/thread/kernels_test: build/sanitize/%/kernels_test: \
-		tests/native/kernels_test.cc $(NATIVE)/dispatch.cc $(foreach set,$(SETS),build/sanitize/%/$(set).o) $(wildcard $(NATIVE)/*.h)
+		tests/native/kernels_test.cc $(NATIVE)/dispatch.cc $(NATIVE)/processor.cc $(foreach set,$(SETS),build/sanitize/%/$(set).o) $(wildcard $(NATIVE)/*.h)
 	$(CXX) $(SANITIZED) $(SANITIZED_$*) -I$(NATIVE) $(filter-out %.h,$^) -o $@
 
 build/sanitize/%.stream.o: $(NATIVE)/stream_engine.cc $(wildcard $(NATIVE)/*.h)
@@ -54,9 +56,82 @@ build/sanitize/%.stream.o: $(NATIVE)/stream_engine.cc $(wildcard $(NATIVE)/*.h)
 	$(CXX) $(SANITIZED) $(SANITIZED_$(*D)) -DS7_ISA=$(*F) $(SET_$(*F)) -c $< -o $@
 
 build/sanitize/address/stream_test build/sanitize/thread/stream_test: build/sanitize/%/stream_test: \
-		tests/native/stream_test.cc $(NATIVE)/stream.cc $(NATIVE)/stream_program.cc $(NATIVE)/dispatch.cc \
-		$(foreach set,$(SETS),build/sanitize/%/$(set).o build/sanitize/%/$(set).stream.o) $(wildcard $(NATIVE)/*.h)
+		tests/native/stream_test.cc $(addprefix $(NATIVE)/,stream.cc stream_program.cc processor.cc) \
+		$(foreach set,$(SETS),build/sanitize/%/$(set).stream.o) $(wildcard $(NATIVE)/*.h)
 	$(CXX) $(SANITIZED) $(SANITIZED_$*) -I$(NATIVE) $(filter-out %.h,$^) -o $@
+
+# The runtime without Python: libs7, its headers and the examples. Needs only a compiler. To cross-compile, name it:
+# make edge CXX=aarch64-linux-gnu-g++ builds build/edge-aarch64-linux-gnu.
+EDGE_TARGET := $(shell $(CXX) -dumpmachine 2>/dev/null)
+EDGE := build/edge$(if $(filter $(shell uname -m)-%,$(EDGE_TARGET)),,-$(EDGE_TARGET))
+EDGE_SETS := baseline $(if $(filter x86_64-%,$(EDGE_TARGET)),avx2 avx512)
+EDGE_FLAGS := -std=c++17 -O3 -fno-math-errno -fPIC -fvisibility=hidden -Wall -Wextra -Wno-psabi
+EDGE_PARTS := stream stream_program processor safetensors model_file
+EDGE_OBJECTS := $(EDGE_PARTS:%=$(EDGE)/objects/%.o) $(EDGE_SETS:%=$(EDGE)/objects/engine-%.o)
+EDGE_PROGRAMS := $(addprefix $(EDGE)/,events nmnist series check)
+
+edge: $(EDGE)/libs7.so $(EDGE)/libs7.a $(EDGE)/include/s7.h $(EDGE)/include/s7.hpp $(EDGE_PROGRAMS)
+
+$(EDGE)/objects/engine-%.o: $(NATIVE)/stream_engine.cc $(wildcard $(NATIVE)/*.h)
+	@mkdir -p $(@D)
+	$(CXX) $(EDGE_FLAGS) -DS7_ISA=$* $(SET_$*) -c $< -o $@
+
+$(EDGE)/objects/%.o: $(NATIVE)/%.cc $(wildcard $(NATIVE)/*.h)
+	@mkdir -p $(@D)
+	$(CXX) $(EDGE_FLAGS) -c $< -o $@
+
+$(EDGE)/libs7.so: $(EDGE_OBJECTS)
+	$(CXX) -shared $^ -o $@
+
+$(EDGE)/libs7.a: $(EDGE_OBJECTS)
+	rm -f $@
+	$(patsubst %g++,%ar,$(patsubst %clang++,%ar,$(patsubst %c++,%ar,$(CXX)))) rcs $@ $^
+
+$(EDGE)/include/%: $(NATIVE)/%
+	@mkdir -p $(@D)
+	cp $< $@
+
+$(EDGE)/%: examples/edge/%.c $(EDGE)/libs7.a $(EDGE)/include/s7.h
+	$(CXX) -x c -std=gnu11 -O2 -Wall -Wextra -I$(EDGE)/include -c $< -o $(EDGE)/objects/$*.example.o
+	$(CXX) $(EDGE)/objects/$*.example.o $(EDGE)/libs7.a -o $@
+
+$(EDGE)/%: examples/edge/%.cc $(EDGE)/libs7.a $(EDGE)/include/s7.h $(EDGE)/include/s7.hpp
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -I$(EDGE)/include $< $(EDGE)/libs7.a -o $@
+
+# Test the library on the models in tests/edge/models. For another processor, give an emulator:
+# make edge-test CXX=aarch64-linux-gnu-g++ EMULATOR='qemu-aarch64 -L /usr/aarch64-linux-gnu'
+EMULATOR ?=
+EDGE_MODELS := tests/edge/models
+edge-test: edge $(EDGE)/edge_test
+	$(EMULATOR) $(EDGE)/edge_test $(EDGE_MODELS)
+	$(EMULATOR) $(EDGE)/check $(wildcard $(EDGE_MODELS)/*)
+
+$(EDGE)/edge_test: tests/edge/edge_test.cc $(EDGE)/libs7.a $(EDGE)/include/s7.h $(EDGE)/include/s7.hpp
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -I$(EDGE)/include $< $(EDGE)/libs7.a -o $@
+
+# Load mutated model files under the sanitizers. With clang++, fuzz-edge-clang runs libFuzzer on the same code.
+FUZZED ?= 10000
+FUZZ_SECONDS ?= 60
+FUZZ_SOURCES := $(EDGE_PARTS:%=$(NATIVE)/%.cc)
+fuzz-edge: build/sanitize/address/fuzz_edge build/sanitize/address/edge_test
+	build/sanitize/address/edge_test $(EDGE_MODELS)
+	build/sanitize/address/fuzz_edge $(FUZZED) $(wildcard $(EDGE_MODELS)/*/model.safetensors)
+
+build/sanitize/address/fuzz_edge build/sanitize/address/edge_test: build/sanitize/address/%: \
+		$(FUZZ_SOURCES) $(EDGE_SETS:%=build/sanitize/address/%.stream.o) \
+		tests/edge/fuzz.cc tests/edge/edge_test.cc $(wildcard $(NATIVE)/*.h)
+	$(CXX) $(SANITIZED) $(SANITIZED_address) -I$(NATIVE) $(filter-out %.h tests/%,$^) tests/edge/$(subst fuzz_edge,fuzz,$*).cc -o $@
+
+CLANG ?= clang++
+fuzz-edge-clang:
+	@mkdir -p build/libfuzzer/corpus
+	for set in $(EDGE_SETS); do case $$set in avx2) flags='$(SET_avx2)';; avx512) flags='$(SET_avx512)';; *) flags=;; esac; \
+		$(CLANG) -std=c++17 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -DS7_ISA=$$set $$flags \
+			-c $(NATIVE)/stream_engine.cc -o build/libfuzzer/$$set.o || exit 1; done
+	$(CLANG) -std=c++17 -O1 -g -fsanitize=fuzzer,address,undefined -DS7_LIBFUZZER -I$(NATIVE) tests/edge/fuzz.cc \
+		$(FUZZ_SOURCES) $(EDGE_SETS:%=build/libfuzzer/%.o) -o build/libfuzzer/fuzz_edge
+	for model in $(EDGE_MODELS)/*; do cp $$model/model.safetensors build/libfuzzer/corpus/$$(basename $$model); done
+	build/libfuzzer/fuzz_edge -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=8192 build/libfuzzer/corpus
 
 bench: setup
 	$(BIN)/s7 bench layer --quick

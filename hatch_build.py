@@ -58,7 +58,10 @@ def build(folder: Path, flags: tuple[str, ...] = ("-O3", "-fno-math-errno")) -> 
     headers = find_headers()
     common = [*compiler, "-std=c++17", "-fPIC", "-Wall", "-Wextra", *flags]
     with TemporaryDirectory() as objects:
-        jobs = {name: [f"{name}.cc"] for name in ("dispatch", "stream", "stream_program")}
+        jobs = {
+            name: [f"{name}.cc"]
+            for name in ("processor", "dispatch", "stream", "stream_program", "safetensors", "model_file")
+        }
         jobs["ffi"] = ["ffi.cc", "-O1", "-isystem", str(headers)]
         for source in ("stream_engine", "kernels"):
             for name, extra in INSTRUCTION_SETS.items():

@@ -274,7 +274,8 @@ class _Packed:
 
     def start(self, pointer: int) -> None:
         """Put a stream before its first event into memory."""
-        if self.library.s7_stream_start(self.handle, pointer, ctypes.byref(ctypes.c_void_p())) != _OK:
+        stream = ctypes.c_void_p()
+        if self.library.s7_stream_start(self.handle, pointer, self.stream_size, ctypes.byref(stream)) != _OK:
             raise RuntimeError("the streaming engine refused the memory of a stream")
 
 
@@ -297,7 +298,7 @@ def _library() -> ctypes.CDLL:
         "s7_model_close": (None, [pointer]),
         "s7_model_table_rows": (whole, [pointer]),
         "s7_stream_size": (ctypes.c_size_t, [pointer]),
-        "s7_stream_start": (ctypes.c_int, [pointer, pointer, pointer]),
+        "s7_stream_start": (ctypes.c_int, [pointer, pointer, ctypes.c_size_t, pointer]),
         "s7_stream_events": (whole, [pointer]),
         "s7_push_tokens": (ctypes.c_int, [pointer, pointer, pointer, whole, pointer]),
         "s7_push_vectors": (ctypes.c_int, [pointer, pointer, pointer, whole, pointer]),

@@ -553,8 +553,11 @@ void test_interface() {
           "the model is opened");
     Memory memory = aligned(s7_stream_size(model) + 64);
     s7_stream* stream;
-    check(s7_stream_start(model, memory.get() + 8, &stream) == S7_BAD_STREAM, "memory must be aligned");
-    check(s7_stream_start(model, memory.get(), &stream) == S7_OK, "a stream starts");
+    check(s7_stream_start(model, memory.get() + 8, s7_stream_size(model), &stream) == S7_BAD_STREAM,
+          "memory must be aligned");
+    check(s7_stream_start(model, memory.get(), s7_stream_size(model) - 1, &stream) == S7_BAD_STREAM,
+          "memory must be large enough");
+    check(s7_stream_start(model, memory.get(), s7_stream_size(model), &stream) == S7_OK, "a stream starts");
     const int64_t inputs = s7_model_inputs(model);
     std::vector<float> vectors(size_t(3 * std::max<int64_t>(inputs, 1)), 0.5f), gaps { 1, 2, 3 };
     std::vector<int32_t> tokens{0, 0, 0};
@@ -598,7 +601,7 @@ void test_threads() {
     threads.emplace_back([&answer, model] {
       Memory memory = aligned(s7_stream_size(model));
       s7_stream* stream;
-      s7_stream_start(model, memory.get(), &stream);
+      s7_stream_start(model, memory.get(), s7_stream_size(model), &stream);
       for (int k = 0; k < 200; ++k) s7_push_token_after(stream, 0, 0.5f);
       s7_read(stream, answer.data());
     });

@@ -56,6 +56,11 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def include_folder() -> Path:
+    """The folder of s7.h, s7.hpp and, if it was built, libs7.so, for programs in C and C++."""
+    return _FOLDER
+
+
 def instruction_set() -> str:
     """The instructions that the kernels use on this processor: "avx512", "avx2" or "baseline"."""
     name = library().s7_instruction_set

@@ -1,5 +1,4 @@
 // Selects the kernels for the processor at run time.
-#include <cstdlib>
 #include <cstring>
 
 #include "kernels.h"
@@ -21,26 +20,16 @@ S7_DECLARE(baseline)
 namespace {
 
 struct Choice {
-  const char* name;
   const Kernels<float>* single_precision;
   const Kernels<double>* double_precision;
 };
 
-bool asked_for(const char* name) {
-  const char* asked = std::getenv("S7_ISA");
-  return asked == nullptr || *asked == '\0' || std::strcmp(asked, name) == 0;
-}
-
 Choice choose() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("fma") && asked_for("avx512"))
-    return {"avx512", avx512::kSingle, avx512::kDouble};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && asked_for("avx2"))
-    return {"avx2", avx2::kSingle, avx2::kDouble};
+  if (std::strcmp(instruction_set(), "avx512") == 0) return {avx512::kSingle, avx512::kDouble};
+  if (std::strcmp(instruction_set(), "avx2") == 0) return {avx2::kSingle, avx2::kDouble};
 #endif
-  return {"baseline", baseline::kSingle, baseline::kDouble};
+  return {baseline::kSingle, baseline::kDouble};
 }
 
 const Choice& choice() {
@@ -59,7 +48,5 @@ template <>
 const Kernels<double>& kernels<double>() {
   return *choice().double_precision;
 }
-
-const char* instruction_set() { return choice().name; }
 
 }  // namespace s7

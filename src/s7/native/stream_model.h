@@ -23,7 +23,7 @@ class Model {
     encoder_ = Encoder(plan.encoder, plan.blocks[0].width);
     pack_head(plan.head);
     lay_out();
-    if (encoder_.reads_tokens()) tabulate();
+    if (encoder_.reads_tokens()) tabulate(plan.most_table_bytes);
   }
 
   size_t size() const { return size_t(memory_size_); }
@@ -132,8 +132,6 @@ class Model {
   }
 
  private:
-  static constexpr int64_t kMostTableBytes = 64ll << 20;
-
   // Feeds `count` vectors to block b and to the blocks above it, as far as windows become full. `drive` is what block b
   // computes from single events, if it is known. `gaps` is null in regular time.
   void run(char* memory, State state, const Work& work, int64_t b, const float* const* u, const float* const* drive,
@@ -287,10 +285,10 @@ class Model {
   }
 
   // Precomputes a table with one row per token: the encoded vector, then the drive of the first block.
-  void tabulate() {
+  void tabulate(int64_t most_bytes) {
     const Block& block = blocks_[0];
     row_size_ = block.padded_width() + block.drive_size();
-    if (encoder_.tokens() > kMostTableBytes / int64_t(sizeof(float)) / row_size_) return;
+    if (encoder_.tokens() > most_bytes / int64_t(sizeof(float)) / row_size_) return;
     Buffer<float> table(encoder_.tokens() * row_size_);
     Buffer<char> memory(memory_size_);
     start(memory.data());

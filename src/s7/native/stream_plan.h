@@ -66,6 +66,7 @@ struct ModelPlan {
   HeadPlan head;
   bool gaps_ignored, has_gap;  // has_gap: `gap` is the default gap
   float gap, time_unit;
+  int64_t most_table_bytes = 64ll << 20;  // limit of the table of precomputed values per token
 };
 
 // The functions of one instruction set. A model is opaque. `open` may throw std::bad_alloc; the other functions do not

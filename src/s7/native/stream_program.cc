@@ -16,6 +16,7 @@ class Reader {
   bool good() const { return good_; }
   bool finished() const { return good_ && settings_left_ == 0 && weights_left_ == 0; }
   void fail() { good_ = false; }
+  int64_t settings_left() const { return settings_left_; }
 
   // Returns the next setting. After a failure it returns `least`, so that the caller can finish reading.
   int64_t setting(int64_t least, int64_t most) {
@@ -175,11 +176,7 @@ void read_block(Reader& reader, int64_t width, BlockPlan& plan) {
   plan.project_c = reader.array_if(plan.out != H, plan.out);
 }
 
-}  // namespace
-
-bool read_program(const int64_t* settings, int64_t setting_count, const float* weights, int64_t weight_count,
-                  Program& program) {
-  Reader reader(settings, setting_count, weights, weight_count);
+bool read_model(Reader& reader, Program& program) {
   ModelPlan& model = program.model;
   reader.setting(kFormat, kFormat);
   int64_t width = reader.setting(1, kLargest);
@@ -206,6 +203,16 @@ bool read_program(const int64_t* settings, int64_t setting_count, const float* w
   head.scale = reader.array(head.outputs);
   head.mean = reader.array(head.outputs);
   return reader.finished();
+}
+
+}  // namespace
+
+bool read_program(const int64_t* settings, int64_t setting_count, const float* weights, int64_t weight_count,
+                  Program& program) {
+  Reader reader(settings, setting_count, weights, weight_count);
+  const bool read = read_model(reader, program);
+  program.settings_read = setting_count - reader.settings_left();
+  return read;
 }
 
 }  // namespace s7::stream

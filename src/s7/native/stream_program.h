@@ -10,6 +10,7 @@ namespace s7::stream {
 struct Program {
   std::vector<BlockPlan> blocks;
   ModelPlan model{};
+  int64_t settings_read = 0;  // up to the first one that is out of range, or whose weights are missing
 };
 
 // Returns false if anything is out of range, missing or left over. The plan points into `weights`.

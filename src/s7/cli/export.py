@@ -1,0 +1,83 @@
+"""Write a trained model for another runtime: a C library without Python, ONNX or StableHLO.
+
+edge: model.safetensors, golden.safetensors and README.md for the C library libs7 (see docs/edge.md). onnx: model.onnx,
+the step of a stream as a graph. stablehlo: the step of a stream, written by jax.export.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+FORMATS = ("edge", "onnx", "stablehlo")
+# The outputs of the C library may differ from those of JAX by this, relative to the largest of them.
+TOLERANCE = 1e-5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder or model file")
+    parser.add_argument("--to", required=True, choices=FORMATS, help="runtime to write for")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write to")
+    parser.add_argument(
+        "--gap-unit",
+        default="ms",
+        choices=("us", "ms", "s"),
+        help="edge: unit of the gaps in the training data (default: ms, as in the event-camera tasks)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the files and print their names and sizes."""
+    if options.to != "edge" and "gap-unit" in options.given:
+        raise ValueError(f"--gap-unit is for --to edge, not for --to {options.to}")
+    from s7.files import load
+    from s7.machine import keep_compiled_code
+    from s7.model import S7Model
+
+    keep_compiled_code()
+    model = load(options.run_folder)
+    if not isinstance(model, S7Model):
+        raise ValueError(f"{options.run_folder}: holds a {type(model).__name__}, and only an S7Model can be exported")
+    try:
+        paths = _write(model, options)
+    except ValueError as error:
+        raise ValueError(f"{options.run_folder}: {error}") from None
+    difference = _check(paths) if options.to == "edge" else None
+    if options.json:
+        print(json.dumps({"to": options.to, "files": [str(path) for path in paths], "difference": difference}))
+        return
+    for path in paths:
+        print(f"{path}  {path.stat().st_size:,} bytes")
+    if difference is not None:
+        print(f"libs7 differs from JAX by {difference:.1e} of the largest output")
+
+
+def _write(model, options: argparse.Namespace) -> list[Path]:
+    if options.to == "edge":
+        from s7.export.edge import write_edge
+
+        return write_edge(model, options.out, gap_unit=options.gap_unit)
+    if options.to == "onnx":
+        from s7.export.onnx import write_onnx
+
+        path = options.out / "model.onnx"
+        write_onnx(model, path)
+        return [path]
+    from s7.export.stablehlo import write_stablehlo
+
+    return write_stablehlo(model, options.out)
+
+
+def _check(paths: list[Path]) -> float | None:
+    """Run the written model on its golden file; None without the native library."""
+    from s7 import native
+    from s7.export.edge import GOLDEN, MODEL
+    from s7.export.runtime import EdgeModel
+
+    if not native.available():
+        return None
+    files = {path.name: path for path in paths}
+    difference = EdgeModel(files[MODEL]).check(files[GOLDEN])
+    if not difference <= TOLERANCE:
+        raise ValueError(f"{files[MODEL]}: libs7 differs from JAX by {difference:.1e}, more than {TOLERANCE:.0e}")
+    return difference
