@@ -59,10 +59,7 @@ WITHOUT_JAX = [
     ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
     ["report", "run"],
 ]
-COMMANDS = (
-    *("ablate", "bench", "compare", "data", "eval", "models", "report", "serve", "stream", "tables", "tasks", "train"),
-    "verify",
-)
+COMMANDS = "ablate bench compare data eval export models report serve stream tables tasks train verify".split()
 
 
 @cache

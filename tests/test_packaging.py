@@ -18,7 +18,7 @@ def packaged():
     "pattern",
     [
         *("**/*.py", "**/*.pyi", "py.typed", "presets/*.toml", "publishing/templates/*.jinja", "live/page/*"),
-        "native/*.cc",
+        *("native/*.cc", "native/*.h*"),
     ],
 )
 def test_every_file_of_the_package_is_in_the_wheel(packaged, pattern):
