@@ -59,7 +59,10 @@ WITHOUT_JAX = [
     ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
     ["report", "run"],
 ]
-COMMANDS = "ablate bench compare data eval export models report serve stream tables tasks train verify".split()
+COMMANDS = (
+    *("ablate", "bench", "compare", "data", "eval", "export", "models", "report", "serve", "stream", "tables"),
+    *("tasks", "train", "verify"),
+)
 
 
 @cache
