@@ -3,6 +3,7 @@
 import json
 import zlib
 from functools import cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -24,8 +25,8 @@ TOLERANCE = 1e-5
 
 def camera_model(**settings) -> s7.S7Model:
     stages = (s7.Stage(1, 4), s7.Stage(1, 2, pool="time"))
-    settings = {"encoder": s7.EventEncoder((7, 5)), "head": s7.Mean(3), "width": 8, "state": 4} | settings
-    return s7.S7Model(stages=stages, form=s7.Factored(rank=3), key=jax.random.key(0), **settings)
+    defaults: dict[str, Any] = {"encoder": s7.EventEncoder((7, 5)), "head": s7.Mean(3), "width": 8, "state": 4}
+    return s7.S7Model(stages=stages, form=s7.Factored(rank=3), key=jax.random.key(0), **(defaults | settings))
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +78,10 @@ def test_camera_events_are_tokens_and_gaps(tmp_path, unit, microseconds):
     p = random.choice([-1, 0, 1], 700).astype(np.int8)
     t = 1_700_000_000_000_000 + np.cumsum(random.integers(0, 900, 700))
     pixels, tokens = EdgeStream(edge), s7.Stream(model)
-    pixels.push_events(x[:400], y[:400], p[:400], t[:400])
-    pixels.push_events(x[400:], y[400:], p[400:], t[400:])
-    gaps = np.diff(t, prepend=t[:1]) / microseconds
-    tokens.push(s7.tokenize(x, y, p, (7, 5)), gaps.astype(np.float32))
+    gaps = (np.diff(t, prepend=t[:1]) / microseconds).astype(np.float32)
+    for part in (slice(400), slice(400, None)):
+        pixels.push_events(x[part], y[part], p[part], t[part])
+        tokens.push(s7.tokenize(x[part], y[part], p[part], (7, 5)), gaps[part])
     np.testing.assert_array_equal(pixels.answer(), tokens.answer())
 
 
@@ -93,8 +94,10 @@ def test_a_restored_stream_continues(cut, rest, timed):
     whole.push(*part(0, None))
     first.push(*part(0, cut))
     second.restore(first.save())
-    second.push(*part(cut, None))
-    np.testing.assert_array_equal(second.answer(), whole.answer())
+    for stream in (first, second):
+        stream.push(*part(cut, None))
+    np.testing.assert_array_equal(second.answer(), first.answer())
+    np.testing.assert_allclose(second.answer(), whole.answer(), rtol=0, atol=TOLERANCE * np.abs(whole.answer()).max())
 
 
 @cache

@@ -1,6 +1,7 @@
 """The exported step, read back from its file, gives the outputs of the model."""
 
 import json
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,8 +15,8 @@ from s7.export.stablehlo import STATE, WITH_GAPS, WITHOUT_GAPS, write_stablehlo
 
 
 def make_model(**settings) -> s7.S7Model:
-    settings = {"encoder": s7.LinearEncoder(2), "head": s7.TimeMean(3), "stages": (s7.Stage(1, 3),)} | settings
-    return s7.S7Model(width=6, state=4, form=s7.Factored(rank=3), key=jax.random.key(0), **settings)
+    defaults: dict[str, Any] = {"encoder": s7.LinearEncoder(2), "head": s7.TimeMean(3), "stages": (s7.Stage(1, 3),)}
+    return s7.S7Model(width=6, state=4, form=s7.Factored(rank=3), key=jax.random.key(0), **(defaults | settings))
 
 
 @pytest.mark.parametrize("encoder", [s7.LinearEncoder(2), s7.EventEncoder((4, 3))], ids=str)
