@@ -2,16 +2,18 @@
 //
 //     z = Σ layer(norm(u))           out = u + keep · z · σ(W gelu(z) + c)
 //
-// Everything that depends on a single event is computed tile by tile, in parallel over all events of the batch. The
-// recurrences run between two such passes, in parallel over sequences and directions. The gradient has the same
-// structure in reverse. It recomputes what takes more memory than the states.
+// There are two ways through the events. Both give the same outputs.
+//
+// - Along sequences: each task takes a sequence and computes a tile of events completely, including its part of the
+//   recurrence, before the next tile. All intermediate results stay in cache. A second direction needs a pass of its
+//   own.
+// - By chunks, for few or short sequences and for full forms: everything that depends on a single event is computed in
+//   parallel over tiles, and the recurrences run between two such passes, in parallel over sequences and directions.
+//
+// The gradient has the same structure in reverse. It recomputes what takes more memory than the states.
 #pragma once
 
-#include <optional>
-
-#include "gate.h"
-#include "layer.h"
-#include "norm.h"
+#include "block_tiles.h"
 
 namespace s7::S7_ISA {
 
@@ -19,206 +21,223 @@ template <class T>
 class FusedBlock {
  public:
   FusedBlock(const BlockShape& shape, const BlockInputs<T>& in, Layouts layouts)
-      : shape_(shape),
-        in_(in),
-        width_(shape.layer.width),
-        directions_(shape.directions),
-        norm_(shape.norm, width_, in.scale, in.shift, in.mean),
-        gate_({shape.layer.batch, shape.layer.length, width_, shape.threshold}, in.gate_W, in.gate_c, in.keys,
-              layouts == Layouts::kBack ? Layouts::kBoth : layouts),
-        first_(shape.layer, in.layers[0], layouts, ends_in_gate()) {
-    layers_[0] = &first_;
-    if (directions_ < 2) return;
-    LayerShape opposite = shape.layer;
-    opposite.reverse = !opposite.reverse;
-    second_.emplace(opposite, in.layers[1], layouts, ends_in_gate());
-    layers_[1] = &*second_;
-  }
+      : layer_shape_(shape.layer), directions_(shape.directions), in_(in), tiles_(shape, in, layouts) {}
 
   void forward(const BlockOutputs<T>& out, Pool pool) const {
-    const Chunks chunks = Chunks::small(shape_.layer.events());
-    const States a(*this);
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      Work work(*this);
-      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_normalised(first, count, work.rows[0].data());
-        for_directions([&](int64_t d) {
-          layers_[d]->drive(work.rows[0].data(), first, count, out.layers[d], a.of[d].data(), *work.layers[d]);
-        });
-      });
-    });
-    parallel(pool, shape_.layer.batch * directions_, [&](int64_t task) {
-      const int64_t d = task % directions_;
-      layers_[d]->run(task / directions_, a.of[d].data(), out.layers[d].x);
-    });
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      Work work(*this);
-      typename Gate<T>::Work gate_work(gate_);
-      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        load_normalised(first, count, work.rows[0].data());
-        const T* x[kDirections] = {out.layers[0].x, out.layers[1].x};
-        read(first, count, x, work);
-        T* y = work.y[0].data();
-        if (out.z != nullptr) store_tile(y, count, width_, out.z + first * width_);
-        if (ends_in_gate()) gate_.apply(first, count, y, gate_work);
-        if (shape_.skip) add_tile(in_.u + first * width_, count, width_, work.plain.data(), y);
-        store_tile(y, count, width_, out.y + first * width_);
-      });
+    if (!by_sequences()) return forward_by_chunks(out, pool);
+    parallel(pool, layer_shape_.batch, [&](int64_t n) {
+      typename BlockTiles<T>::Work work(tiles_);
+      Buffer<T> a(rows() * kTile);
+      if (directions_ > 1) drive_sequence(1, n, out, a.data(), work, [](int64_t, int64_t) {});
+      drive_sequence(0, n, out, a.data(), work,
+                     [&](int64_t first, int64_t count) { tiles_.finish(first, count, out, work); });
     });
   }
 
   void gradient(const BlockSaved<T>& saved, const BlockGradients<T>& out, Pool pool) const {
-    const Chunks chunks = Chunks::of(shape_.layer.events());
-    const States a(*this), adjoint(*this);
-    Sums<T> read_sums(chunks, directions_ * first_.read_sums()), drive_sums(chunks, directions_ * first_.drive_sums());
-    Sums<T> gate_sums(chunks, gate_.sums_size()), norm_sums(chunks, norm_.sums_size());
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      read_sums.clear(chunk);
-      gate_sums.clear(chunk);
-      before_the_scan(chunks, chunk, saved, out.u, a, adjoint, read_sums.of(chunk), gate_sums.of(chunk));
+    if (!by_sequences()) return gradient_by_chunks(saved, out, pool);
+    const int64_t batch = layer_shape_.batch, tasks = batch < kMostSums ? batch : kMostSums;
+    Sums<T> sums(tasks, tiles_.sums_size());
+    parallel(pool, tasks, [&](int64_t task) {
+      sums.clear(task);
+      typename BlockTiles<T>::BackWork work(tiles_);
+      Buffer<T> a(rows() * kTile), adjoint(rows() * kTile);
+      Buffer<T> waiting(directions_ > 1 ? layer_shape_.length * rows() : 0);
+      for (int64_t n = task * batch / tasks; n < (task + 1) * batch / tasks; ++n) {
+        if (directions_ > 1)
+          second_direction_back(n, saved, out, a.data(), adjoint.data(), waiting.data(), sums.of(task), work);
+        first_direction_back(n, saved, out, a.data(), adjoint.data(), waiting.data(), sums.of(task), work);
+      }
     });
-    parallel(pool, shape_.layer.batch * directions_, [&](int64_t task) {
-      const int64_t d = task % directions_;
-      layers_[d]->run_back(task / directions_, a.of[d].data(), saved.layers[d], adjoint.of[d].data(),
-                           out.layers[d].initial);
-    });
-    parallel(pool, chunks.count, [&](int64_t chunk) {
-      drive_sums.clear(chunk);
-      norm_sums.clear(chunk);
-      after_the_scan(chunks, chunk, saved, adjoint, out, drive_sums.of(chunk), norm_sums.of(chunk));
-    });
-    const T *of_read = read_sums.total(pool), *of_drive = drive_sums.total(pool);
-    for_directions([&](int64_t d) {
-      layers_[d]->unpack(of_read + d * first_.read_sums(), of_drive + d * first_.drive_sums(), out.layers[d], pool);
-    });
-    gate_.unpack_weights(gate_sums.total(pool), out.gate_W, out.gate_c, pool);
-    norm_.unpack(norm_sums.total(pool), out.scale, out.shift, out.mean);
+    tiles_.unpack(sums.total(pool), out, pool);
   }
 
  private:
   // An array of the size of the states for each direction.
   struct States {
     explicit States(const FusedBlock& block) {
-      const LayerShape& shape = block.shape_.layer;
-      block.for_directions([&](int64_t d) { of[d] = Buffer<T>(shape.events() * shape.rows()); });
+      for (int64_t d = 0; d < block.directions_; ++d)
+        of[d] = Buffer<T>(block.layer_shape_.events() * block.layer_shape_.rows());
     }
     mutable Buffer<T> of[kDirections];
   };
 
-  // Scratch memory of one thread. Each direction has rows, outputs and scratch memory of its own.
-  struct Work {
-    explicit Work(const FusedBlock& block) : plain(block.width_ * kTile) {
-      block.for_directions([&](int64_t d) {
-        rows[d] = Buffer<T>(block.first_.layout().size());
-        rows[d].clear();
-        y[d] = Buffer<T>(block.width_ * kTile);
-        layers[d].emplace(*block.layers_[d]);
-      });
+  int64_t rows() const { return layer_shape_.rows(); }
+  bool reads_from_end(int64_t d) const { return layer_shape_.reverse != (d == 1); }
+
+  // Enough sequences for the threads of most machines, tiles that are mostly full, and weights that stay in cache from
+  // tile to tile. The choice must not depend on the number of threads, because the order of sums depends on it.
+  bool by_sequences() const {
+    const LayerInputs<T>& layer = in_.layers[0];
+    const bool small = layer.W_B == nullptr && layer.W_C == nullptr && layer_shape_.direct != Direct::kFull;
+    return small && layer_shape_.batch >= 8 && layer_shape_.length >= 3 * kTile;
+  }
+
+  // Along sequences ---------------------------------------------------------------------------------------------------
+
+  // Calls task(first event, number of events) for each tile of sequence n, from the last to the first if `reverse`.
+  // Before each task, calls expect(first event, number of events) for the next tile.
+  template <class E, class F>
+  void for_tiles(int64_t n, bool reverse, E expect, F task) const {
+    const int64_t length = layer_shape_.length, tiles = (length + kTile - 1) / kTile;
+    const auto with_tile = [&](int64_t t, auto call) {
+      const int64_t at = (reverse ? tiles - 1 - t : t) * kTile, left = length - at;
+      call(n * length + at, left < kTile ? left : kTile);
+    };
+    for (int64_t t = 0; t < tiles; ++t) {
+      if (t + 1 < tiles) with_tile(t + 1, expect);
+      with_tile(t, task);
     }
+  }
 
-    Buffer<T> rows[kDirections], y[kDirections], plain;
-    std::optional<typename Layer<T>::Work> layers[kDirections];
-  };
-
+  // Computes the states of direction d along sequence n, and calls finish(first event, number of events) after each
+  // tile.
   template <class F>
-  void for_directions(F task) const {
-    for (int64_t d = 0; d < directions_; ++d) task(d);
-  }
-
-  bool ends_in_gate() const { return in_.gate_W != nullptr || shape_.threshold > 0; }
-
-  // Loads the rows of a tile that the layers read: normalised u, and the row of ones.
-  void load_normalised(int64_t first, int64_t count, T* rows) const {
-    load_input(in_.u + first * width_, count, width_, rows);
-    norm_.apply(rows);
-  }
-
-  // Computes the sum of the layers' outputs in y[0], from the input in rows[0].
-  void read(int64_t first, int64_t count, const T* const* x, Work& work) const {
-    if (directions_ > 1) copy_input(work);
-    for_directions([&](int64_t d) {
-      layers_[d]->read(work.rows[d].data(), first, count, x[d], work.y[d].data(), *work.layers[d]);
+  void drive_sequence(int64_t d, int64_t n, const BlockOutputs<T>& out, T* a, typename BlockTiles<T>::Work& work,
+                      F finish) const {
+    const Layer<T>& layer = tiles_.layer(d);
+    const bool reverse = reads_from_end(d);
+    const T* before = in_.layers[d].initial + n * rows();
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect(first, count); };
+    for_tiles(n, reverse, expect, [&](int64_t first, int64_t count) {
+      T* x = out.layers[d].x + first * rows();
+      tiles_.load(first, count, work);
+      layer.drive(work.rows[0].data(), first, count, out.layers[d], a, *work.layers[d]);
+      layer.run(count, a, before, x);
+      before = reverse ? x : x + (count - 1) * rows();
+      finish(first, count);
     });
-    if (directions_ > 1) add_rows(work.y[1].data(), width_, work.y[0].data());
   }
 
-  // Brings back what `read` left: the sum of the outputs, loaded or computed again, and the layers' rows.
-  void recall(int64_t first, int64_t count, const BlockSaved<T>& saved, Work& work) const {
-    const T* x[kDirections] = {saved.layers[0].x, saved.layers[1].x};
-    if (saved.z == nullptr) return read(first, count, x, work);
-    prepare(first, count, saved, work);
-    load_tile(saved.z + first * width_, count, width_, work.y[0].data());
+  // Computes the gradients of the second direction along sequence n, which runs first because it needs nothing else.
+  // The gradient of the states of the first direction waits for its own pass, and so does that of the layers' input, in
+  // tile layout in out.u.
+  void second_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
+                             T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
+    start_adjoint(1, n, saved, out);
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(first, count, saved); };
+    for_tiles(n, !reads_from_end(1), expect, [&](int64_t first, int64_t count) {
+      tiles_.load(first, count, work);
+      tiles_.finish_back(first, count, saved, {waiting + (first - n * layer_shape_.length) * rows(), adjoint}, sums,
+                         work);
+      drive_back(1, n, first, count, saved, out, a, adjoint, sums, work);
+      keep_tile(work.back.data(), count, layer_shape_.width, out.u + first * layer_shape_.width);
+    });
   }
 
-  void prepare(int64_t first, int64_t count, const BlockSaved<T>& saved, Work& work) const {
-    if (directions_ > 1) copy_input(work);
-    for_directions(
-        [&](int64_t d) { layers_[d]->prepare(work.rows[d].data(), first, count, saved.layers[d].x, *work.layers[d]); });
-  }
-
-  void copy_input(Work& work) const {
-    std::memcpy(work.rows[1].data(), work.rows[0].data(), size_t((width_ + 1) * kTile) * sizeof(T));
-  }
-
-  // From the gradient of the output, computes the gradients of the states and the gradient of the layers' input through
-  // C_k and D_k. The latter stays in tile layout in u_gradient until `after_the_scan` adds to it.
-  void before_the_scan(const Chunks& chunks, int64_t chunk, const BlockSaved<T>& saved, T* u_gradient, const States& a,
-                       const States& adjoint, T* read_sums, T* gate_sums) const {
-    Work work(*this);
-    Buffer<T> back(first_.layout().size()), arriving(width_ * kTile), padded(first_.padded() * kTile);
-    typename Gate<T>::Work gate_work(gate_);
-    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-      load_normalised(first, count, work.rows[0].data());
-      load_tile(saved.y_gradient + first * width_, count, width_, arriving.data());
-      const T* by_event = padded.data();
-      if (ends_in_gate()) {
-        recall(first, count, saved, work);
-        gate_.back(first, count, work.y[0].data(), arriving.data(), gate_sums, gate_work);
-        pad_tile(arriving.data(), width_, first_.padded(), padded.data());
+  void first_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
+                            T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
+    start_adjoint(0, n, saved, out);
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(first, count, saved); };
+    for_tiles(n, !reads_from_end(0), expect, [&](int64_t first, int64_t count) {
+      tiles_.load(first, count, work);
+      if (directions_ > 1) {
+        take_tile(out.u + first * layer_shape_.width, count, layer_shape_.width, work.back.data());
+        adjoint = waiting + (first - n * layer_shape_.length) * rows();
       } else {
-        prepare(first, count, saved, work);
-        by_event = in_padded(saved.y_gradient + first * width_, count, width_, first_.padded(), padded.data());
+        tiles_.finish_back(first, count, saved, {adjoint, nullptr}, sums, work);
       }
-      back.clear();
-      for_directions([&](int64_t d) {
-        layers_[d]->read_back(work.rows[d].data(), first, count, saved.layers[d], arriving.data(), by_event,
-                              back.data(), a.of[d].data(), adjoint.of[d].data(), read_sums + d * first_.read_sums(),
-                              *work.layers[d]);
-      });
-      keep_tile(back.data(), count, width_, u_gradient + first * width_);
+      drive_back(0, n, first, count, saved, out, a, adjoint, sums, work);
+      tiles_.load_back(first, count, saved, out.u, sums, work);
     });
   }
 
-  // From the adjoints of the states, computes the gradients of u and the gaps.
-  void after_the_scan(const Chunks& chunks, int64_t chunk, const BlockSaved<T>& saved, const States& adjoint,
-                      const BlockGradients<T>& out, T* drive_sums, T* norm_sums) const {
-    Work work(*this);
-    Buffer<T> back(first_.layout().size());
-    back.clear();  // once is enough: take_tile overwrites the rows of u, and the other rows are not read here
-    chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-      load_normalised(first, count, work.rows[0].data());
-      take_tile(out.u + first * width_, count, width_, back.data());
-      for_directions([&](int64_t d) {
-        layers_[d]->drive_back(work.rows[0].data(), first, count, saved.layers[d], adjoint.of[d].data(), back.data(),
-                               out.layers[d].dt, drive_sums + d * first_.drive_sums(), *work.layers[d]);
+  // While a sequence is processed, `initial` of its gradients holds the gradient of the state after the tiles to come.
+  void start_adjoint(int64_t d, int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out) const {
+    std::memcpy(out.layers[d].initial + n * rows(), saved.layers[d].final_gradient + n * rows(),
+                size_t(rows()) * sizeof(T));
+  }
+
+  // Runs the recurrence of the adjoint through a tile, and computes the gradients of the drive.
+  void drive_back(int64_t d, int64_t n, int64_t first, int64_t count, const BlockSaved<T>& saved,
+                  const BlockGradients<T>& out, T* a, T* adjoint, T* sums,
+                  typename BlockTiles<T>::BackWork& work) const {
+    const Layer<T>& layer = tiles_.layer(d);
+    T* passed = out.layers[d].initial + n * rows();
+    layer.recompute_factor(first, count, saved.layers[d], a, *work.layers[d]);
+    layer.run_back(count, a, passed, adjoint, passed);
+    layer.drive_back(work.rows[0].data(), first, count, saved.layers[d], adjoint, work.back.data(), out.layers[d].dt,
+                     sums + tiles_.drive_sums(d), *work.layers[d]);
+  }
+
+  // By chunks ---------------------------------------------------------------------------------------------------------
+
+  void forward_by_chunks(const BlockOutputs<T>& out, Pool pool) const {
+    const Chunks chunks = Chunks::small(layer_shape_.events());
+    const States a(*this);
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      typename BlockTiles<T>::Work work(tiles_);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        tiles_.load(first, count, work);
+        for (int64_t d = 0; d < directions_; ++d)
+          tiles_.layer(d).drive(work.rows[0].data(), first, count, out.layers[d], a.of[d].data() + first * rows(),
+                                *work.layers[d]);
       });
-      if (norm_.active()) {
-        load_tile(in_.u + first * width_, count, width_, work.plain.data());
-        norm_.back(work.plain.data(), count, back.data(), norm_sums);
-      }
-      if (shape_.skip) add_tile(saved.y_gradient + first * width_, count, width_, work.plain.data(), back.data());
-      store_tile(back.data(), count, width_, out.u + first * width_);
+    });
+    for_sequences(pool, [&](int64_t n, int64_t d, int64_t at) {
+      tiles_.layer(d).run(layer_shape_.length, a.of[d].data() + at, in_.layers[d].initial + n * rows(),
+                          out.layers[d].x + at);
+    });
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      typename BlockTiles<T>::Work work(tiles_);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        tiles_.load(first, count, work);
+        tiles_.finish(first, count, out, work);
+      });
     });
   }
 
-  const BlockShape& shape_;
+  void gradient_by_chunks(const BlockSaved<T>& saved, const BlockGradients<T>& out, Pool pool) const {
+    const int64_t width = layer_shape_.width;
+    const Chunks chunks = Chunks::of(layer_shape_.events());
+    const States a(*this), adjoint(*this);
+    Sums<T> sums(chunks.count, tiles_.sums_size());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      sums.clear(chunk);
+      typename BlockTiles<T>::BackWork work(tiles_);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        tiles_.load(first, count, work);
+        for (int64_t d = 0; d < directions_; ++d)
+          tiles_.layer(d).recompute_factor(first, count, saved.layers[d], a.of[d].data() + first * rows(),
+                                           *work.layers[d]);
+        tiles_.finish_back(first, count, saved,
+                           {adjoint.of[0].data() + first * rows(), adjoint.of[1].data() + first * rows()},
+                           sums.of(chunk), work);
+        keep_tile(work.back.data(), count, width, out.u + first * width);
+      });
+    });
+    for_sequences(pool, [&](int64_t n, int64_t d, int64_t at) {
+      tiles_.layer(d).run_back(layer_shape_.length, a.of[d].data() + at, saved.layers[d].final_gradient + n * rows(),
+                               adjoint.of[d].data() + at, out.layers[d].initial + n * rows());
+    });
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      typename BlockTiles<T>::BackWork work(tiles_);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        tiles_.load(first, count, work);
+        take_tile(out.u + first * width, count, width, work.back.data());
+        for (int64_t d = 0; d < directions_; ++d)
+          tiles_.layer(d).drive_back(work.rows[0].data(), first, count, saved.layers[d],
+                                     adjoint.of[d].data() + first * rows(), work.back.data(), out.layers[d].dt,
+                                     sums.of(chunk) + tiles_.drive_sums(d), *work.layers[d]);
+        tiles_.load_back(first, count, saved, out.u, sums.of(chunk), work);
+      });
+    });
+    tiles_.unpack(sums.total(pool), out, pool);
+  }
+
+  // Calls task(sequence, direction, offset of the sequence's states) in parallel.
+  template <class F>
+  void for_sequences(Pool pool, F task) const {
+    parallel(pool, layer_shape_.batch * directions_, [&](int64_t t) {
+      const int64_t n = t / directions_;
+      task(n, t % directions_, n * layer_shape_.length * rows());
+    });
+  }
+
+  const LayerShape& layer_shape_;
+  const int64_t directions_;
   const BlockInputs<T>& in_;
-  const int64_t width_, directions_;
-  const Norm<T> norm_;
-  const Gate<T> gate_;
-  const Layer<T> first_;
-  std::optional<const Layer<T>> second_;
-  const Layer<T>* layers_[kDirections] = {};
+  const BlockTiles<T> tiles_;
 };
 
 template <class T>

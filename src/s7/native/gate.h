@@ -13,7 +13,8 @@ namespace s7::S7_ISA {
 
 // A counter-based random generator. `scramble` is a low-bias bijection of 32-bit words, with the constants of C.
 // Wellons' lowbias32.
-inline uint32_t scramble(uint32_t x) {
+template <class Word>
+inline Word scramble(Word x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
   x ^= x >> 15;
@@ -50,14 +51,23 @@ class Dropout {
   // Computes keep[0] and keep[1] for channels 2 · pair and 2 · pair + 1.
   void draw(int64_t pair, T (&keep)[2][kTile]) const {
     const uint32_t channel = uint32_t(pair) * 0x85ebca77u;
-    for (int64_t k = 0; k < kTile; ++k) {
-      const uint32_t bits = scramble(event_[k] ^ (channel + second_[k]));
-      keep[0][k] = int32_t(bits & 0xffffu) >= threshold_ ? scale_ : T(0);
-      keep[1][k] = int32_t(bits >> 16) >= threshold_ ? scale_ : T(0);
+    alignas(64) int32_t draws[2][kTile];
+    for (int64_t k = 0; k < kTile; k += kWords) {
+      Words event, second;
+      std::memcpy(&event, event_ + k, sizeof event);
+      std::memcpy(&second, second_ + k, sizeof second);
+      const Words bits = scramble(event ^ (channel + second)), low = bits & 0xffffu, high = bits >> 16;
+      std::memcpy(draws[0] + k, &low, sizeof low);
+      std::memcpy(draws[1] + k, &high, sizeof high);
     }
+    for (int n = 0; n < 2; ++n)
+      for (int64_t k = 0; k < kTile; ++k) keep[n][k] = scale_ * T(draws[n][k] >= threshold_);
   }
 
  private:
+  typedef uint32_t Words __attribute__((vector_size(kVectorBytes)));
+  static constexpr int64_t kWords = kVectorBytes / 4;
+
   static uint32_t word(const T* halves) { return uint32_t(halves[0]) | uint32_t(halves[1]) << 16; }
 
   int64_t length_;
@@ -69,8 +79,8 @@ class Dropout {
 
 template <class T>
 inline Vector<T> sigmoid(Vector<T> x) {
-  const Vector<T> one = all(T(1)), e = exponential(select<T>(x < Vector<T>{}, x, -x)).value, s = one / (one + e);
-  return select<T>(x < Vector<T>{}, e * s, s);
+  const Vector<T> least = all(T(-80));  // below, the result is that for -80, which is 2e-35
+  return reciprocal<T>(T(1) + exponential(-select<T>(x < least, least, x)).value);
 }
 
 // gelu(z) in its tanh form is z σ(2 √(2/π) (z + 0.044715 z³)).
@@ -96,39 +106,34 @@ class Gate {
   // Scratch memory of one thread.
   struct Work {
     explicit Work(const Gate& gate)
-        : rows(gate.layout_.size()),
-          back(gate.layout_.size()),
+        : rows((gate.width_ + 1) * kTile),
+          slopes(gate.width_ * kTile),
+          back(gate.width_ * kTile),
           gates(gate.width_ * kTile),
           padded(gate.form_.padded() * kTile),
-          dropout(gate.shape_, gate.keys_) {
-      rows.clear();
-    }
+          dropout(gate.shape_, gate.keys_) {}
 
-    Buffer<T> rows, back, gates, padded;
+    Buffer<T> rows, slopes, back, gates, padded;
     Dropout<T> dropout;
     alignas(64) T keep[2][kTile];
   };
 
   Gate(const GateShape& shape, const T* W, const T* c, const T* keys, Layouts layouts)
-      : shape_(shape),
-        keys_(keys),
-        width_(shape.width),
-        has_weights_(W != nullptr),
-        layout_{shape.width, 0, 0},
-        form_(make_form(W, c, layouts)) {}
+      : shape_(shape), keys_(keys), width_(shape.width), has_weights_(W != nullptr), form_(make_form(W, c, layouts)) {}
 
   int64_t sums_size() const { return has_weights_ ? form_.sums_size() : 0; }
 
   // Replaces z by keep · z · σ(W gelu(z) + c).
   void apply(int64_t first, int64_t count, T* z, Work& work) const {
-    open(first, count, z, work);
+    open<false>(first, count, z, work);
+    const bool drops = work.dropout.active();
     for (int64_t h = 0; h < width_; ++h) {
-      if (work.dropout.active() && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
+      if (drops && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
       for (int64_t k = 0; k < kTile; k += kLanes<T>) {
         const int64_t at = h * kTile + k;
         V value = load(z + at);
         if (has_weights_) value *= sigmoid<T>(load(work.gates.data() + at));
-        if (work.dropout.active()) value *= load(work.keep[h % 2] + k);
+        if (drops) value *= load(work.keep[h % 2] + k);
         store(z + at, value);
       }
     }
@@ -136,14 +141,15 @@ class Gate {
 
   // Replaces the gradient of the result by the gradient of z. Adds the gradients of W and c to `sums`.
   void back(int64_t first, int64_t count, const T* z, T* gradient, T* sums, Work& work) const {
-    open(first, count, z, work);
+    open<true>(first, count, z, work);
+    const bool drops = work.dropout.active();
     T* gates = work.gates.data();
     for (int64_t h = 0; h < width_; ++h) {
-      if (work.dropout.active() && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
+      if (drops && h % 2 == 0) work.dropout.draw(h / 2, work.keep);
       for (int64_t k = 0; k < kTile; k += kLanes<T>) {
         const int64_t at = h * kTile + k;
         V g = load(gradient + at);
-        if (work.dropout.active()) g *= load(work.keep[h % 2] + k);
+        if (drops) g *= load(work.keep[h % 2] + k);
         if (has_weights_) {
           const V s = sigmoid<T>(load(gates + at));
           store(gates + at, g * load(z + at) * s * (T(1) - s));
@@ -158,7 +164,7 @@ class Gate {
     pad_tile(gates, width_, form_.padded(), work.padded.data());
     form_.gather_weights(work.rows.data(), work.padded.data(), count, sums);
     for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
-      store(gradient + n, load(gradient + n) + load(back + n) * Gelu<T>(load(z + n)).slope);
+      store(gradient + n, load(gradient + n) + load(back + n) * load(work.slopes.data() + n));
   }
 
   void unpack_weights(const T* sums, T* W, T* c, Pool pool) const {
@@ -171,12 +177,18 @@ class Gate {
     return Linear<T>(width_, true, width_, Columns<T, 2>{{{W, width_}, {c, 1}}}, layouts);
   }
 
-  // Computes the gates of a tile before the sigmoid, and starts the tile's dropout.
+  // Computes the gates of a tile before the sigmoid, and starts the tile's dropout. If kSlopes, also computes the
+  // derivative of gelu.
+  template <bool kSlopes>
   void open(int64_t first, int64_t count, const T* z, Work& work) const {
     if (work.dropout.active()) work.dropout.start(first, count);
     if (!has_weights_) return;
     T* rows = work.rows.data();
-    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) store(rows + n, Gelu<T>(load(z + n)).value);
+    for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>) {
+      const Gelu<T> gelu(load(z + n));
+      store(rows + n, gelu.value);
+      if (kSlopes) store(work.slopes.data() + n, gelu.slope);
+    }
     for (int64_t k = 0; k < kTile; ++k) rows[width_ * kTile + k] = k < count ? T(1) : T(0);
     form_.apply(rows, count, work.gates.data());
   }
@@ -185,7 +197,6 @@ class Gate {
   const T* keys_;
   const int64_t width_;
   const bool has_weights_;
-  const Layout layout_;
   const Linear<T> form_;
 };
 

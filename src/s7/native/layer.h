@@ -51,27 +51,22 @@ class Layer {
 
   // Forward -----------------------------------------------------------------------------------------------------------
 
-  // Computes a_k in `a`, and v_k in the place of x_k.
-  void drive(T* rows, int64_t first, int64_t count, const LayerOutputs<T>& out, T* a, Work& work) const {
+  // Computes the factors a_k of the tile in `a`, and v_k in the place of x_k.
+  S7_SHARED void drive(T* rows, int64_t first, int64_t count, const LayerOutputs<T>& out, T* a, Work& work) const {
     input_.apply(rows, count, work.input);
     T *raw = work.input.raw, *input = work.input.drive, *factor = work.factor.data();
     if (out.raw != nullptr) store_tile(raw, count, states_, out.raw + first * states_);
     if (out.input != nullptr) store_tile(input, count, rows_, out.input + first * rows_);
     transition_.apply(Circumstances<T>(in_, first, count), raw, factor, input);
-    store_tile(factor, count, rows_, a + first * rows_);
+    store_tile(factor, count, rows_, a);
     store_tile(input, count, rows_, out.x + first * rows_);
   }
 
-  // x_k = a_k x_{k-1} + x_k along sequence n.
-  void run(int64_t n, const T* a, T* x) const {
-    const Walk walk = Walk::along(shape_.length, shape_.reverse);
-    const int64_t at = n * shape_.length * rows_;
-    const T* initial = in_.initial + n * rows_;
-    if (shape_.oscillate) {
-      scan_halves(walk, states_, a + at, x + at, initial, x + at);
-    } else {
-      scan_real(walk, rows_, a + at, x + at, initial, x + at);
-    }
+  // x_k = a_k x_{k-1} + x_k along consecutive events.
+  void run(int64_t length, const T* a, const T* initial, T* x) const {
+    const Walk walk = Walk::along(length, shape_.reverse);
+    if (shape_.oscillate) return scan_halves(walk, states_, a, x, initial, x);
+    scan_real(walk, rows_, a, x, initial, x);
   }
 
   // y = C_k x_k + D_k u_k.
@@ -92,46 +87,55 @@ class Layer {
   int64_t drive_sums() const { return input_.sums_size() + transition_.sums_size(); }
 
   // From the gradient of y, adds the gradient of u through C_k and D_k to the rows `back`, and computes the gradient of
-  // x_k in `adjoint`. Also recomputes a_k. The gradient comes in two layouts: `arriving` is output-major, `by_event` is
-  // event-major with `padded()` numbers per event. `read` or `prepare` was called with the same rows.
-  void read_back(T* rows, int64_t first, int64_t count, const LayerSaved<T>& saved, const T* arriving,
-                 const T* by_event, T* back, T* a, T* adjoint, T* sums, Work& work) const {
+  // x_k in `adjoint`. The gradient of y comes in two layouts: `arriving` is output-major, `by_event` is event-major
+  // with `padded()` numbers per event. `read` or `prepare` was called with the same rows.
+  void read_back(T* rows, int64_t count, const T* arriving, const T* by_event, T* back, T* adjoint, T* sums,
+                 Work& work) const {
     output_.back(rows, arriving, by_event, count, back, sums, work.output);
-    store_tile(back + layout_.state_row() * kTile, count, rows_, adjoint + first * rows_);
+    store_tile(back + layout_.state_row() * kTile, count, rows_, adjoint);
+  }
+
+  // Computes the factors a_k of a tile again.
+  S7_SHARED void recompute_factor(int64_t first, int64_t count, const LayerSaved<T>& saved, T* a, Work& work) const {
     load_raw(saved, first, count, work.input);
     transition_.recompute_factor(Circumstances<T>(in_, first, count), work.input.raw, work.factor.data());
-    store_tile(work.factor.data(), count, rows_, a + first * rows_);
+    store_tile(work.factor.data(), count, rows_, a);
   }
 
-  // λ_k = λ_k + ā_{k+1} λ_{k+1} along sequence n, starting from the gradient of the final state.
-  void run_back(int64_t n, const T* a, const LayerSaved<T>& saved, T* adjoint, T* initial_gradient) const {
-    const Walk walk = Walk::along(shape_.length, !shape_.reverse),
-               rest{walk.first + walk.step, walk.step, walk.count - 1};
+  // λ_k = λ_k + ā_{k+1} λ_{k+1} along consecutive events, starting from the gradient of the final state. The gradient
+  // of the initial state may take its place.
+  void run_back(int64_t length, const T* a, const T* final_gradient, T* adjoint, T* initial_gradient) const {
+    const Walk walk = Walk::along(length, !shape_.reverse), rest{walk.first + walk.step, walk.step, walk.count - 1};
     const int64_t end = walk.first + walk.step * rest.count;
-    const T *a_n = a + n * shape_.length * rows_, *passed_on = a_n - walk.step * rows_;
-    T *adjoint_n = adjoint + n * shape_.length * rows_, *last = adjoint_n + walk.first * rows_;
-    for (int64_t p = 0; p < rows_; ++p) last[p] += saved.final_gradient[n * rows_ + p];
-    scan_back(rest, passed_on, adjoint_n, last, adjoint_n);
+    T* last = adjoint + walk.first * rows_;
+    for (int64_t p = 0; p < rows_; ++p) last[p] += final_gradient[p];
+    scan_back(rest, a - walk.step * rows_, adjoint, last, adjoint);
     // The gradient of the initial state is ā λ of the first event.
-    T* initial = initial_gradient + n * rows_;
-    std::memset(initial, 0, size_t(rows_) * sizeof(T));
-    scan_back({0, 0, 1}, a_n + end * rows_, initial, adjoint_n + end * rows_, initial);
+    std::memset(initial_gradient, 0, size_t(rows_) * sizeof(T));
+    scan_back({0, 0, 1}, a + end * rows_, initial_gradient, adjoint + end * rows_, initial_gradient);
   }
 
-  // Adds the gradient of u through a_k and v_k to the rows `back`, given the adjoint λ.
-  void drive_back(T* rows, int64_t first, int64_t count, const LayerSaved<T>& saved, const T* adjoint, T* back,
-                  T* dt_gradient, T* sums, Work& work) const {
+  // Adds the gradient of u through a_k and v_k to the rows `back`, given the adjoint λ of the tile.
+  S7_SHARED void drive_back(T* rows, int64_t first, int64_t count, const LayerSaved<T>& saved, const T* adjoint,
+                            T* back, T* dt_gradient, T* sums, Work& work) const {
     T *raw = work.input.raw, *input = work.input.drive, *before = work.factor.data();
     alignas(64) T gap[kTile];
     load_raw(saved, first, count, work.input);
     load_tile(saved.input + first * rows_, count, rows_, input);
-    load_tile(adjoint + first * rows_, count, rows_, work.lambda.data());
+    load_tile(adjoint, count, rows_, work.lambda.data());
     copy_states_before(saved, first, count, work.earlier.data());
     load_tile(work.earlier.data(), count, rows_, before);
     transition_.back(Circumstances<T>(in_, first, count), work.lambda.data(), before, raw, input, gap,
                      sums + input_.sums_size());
     if (dt_gradient != nullptr) std::memcpy(dt_gradient + first, gap, size_t(count) * sizeof(T));
     input_.back(rows, count, back, sums, work.input);
+  }
+
+  // Prefetches what `drive_back` reads.
+  void expect_back(int64_t first, int64_t count, const LayerSaved<T>& saved) const {
+    prefetch(saved.x + first * rows_, count * rows_);
+    prefetch(saved.input + first * rows_, count * rows_);
+    if (saved.raw != nullptr) prefetch(saved.raw + first * states_, count * states_);
   }
 
   void unpack(const T* of_read, const T* of_drive, const LayerGradients<T>& out, Pool pool) const {

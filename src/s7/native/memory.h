@@ -8,6 +8,12 @@
 
 namespace s7::S7_ISA {
 
+// Starts to load `count` numbers from memory into cache.
+template <class T>
+inline void prefetch(const T* from, int64_t count) {
+  for (int64_t n = 0; n < count; n += 64 / int64_t(sizeof(T))) __builtin_prefetch(from + n, 0, 2);
+}
+
 template <class T>
 class Buffer {
  public:

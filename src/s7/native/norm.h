@@ -21,41 +21,49 @@ class Norm {
   bool active() const { return kind_ != NormKind::kNone; }
   int64_t sums_size() const { return 2 * width_; }
 
-  // Normalises the first `width` rows of a tile in place.
-  void apply(T* rows) const {
-    if (!active()) return;
-    for (int64_t k = 0; k < kTile; k += kLanes<T>) {
-      const Statistics at = statistics(rows + k);
-      for (int64_t h = 0; h < width_; ++h) {
-        T* place = rows + h * kTile + k;
-        store(place, unit(load(place), h, at) * scale_[h] + shift(h));
-      }
+  // Normalises the rows u of a tile.
+  void apply(const T* u, T* rows) const {
+    for (int64_t k = 0; k < kTile; k += kGroup<T>) {
+      const Statistics at = statistics(u + k);
+      for (int64_t h = 0; h < width_; ++h)
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t place = h * kTile + k + v * kLanes<T>;
+          store(rows + place, unit(load(u + place), h, at, v) * scale_[h] + shift(h));
+        }
     }
   }
 
   // Replaces the gradient of the normalised rows by the gradient of the rows u. Adds the gradients of scale and shift
   // to `sums`.
   void back(const T* u, int64_t events, T* gradient, T* sums) const {
-    if (!active()) return;
-    for (int64_t k = 0; k < events; k += kLanes<T>) {
+    clear_after(events, gradient);
+    for (int64_t k = 0; k < events; k += kGroup<T>) {
       const Statistics at = statistics(u + k);
-      const Integers<T> inside = lanes_below(events - k);
-      V mean = {}, along = {};
+      V mean[kVectors] = {}, along[kVectors] = {};
       for (int64_t h = 0; h < width_; ++h) {
-        const V arriving = select<T>(inside, load(gradient + h * kTile + k), V{});
-        const V unit = this->unit(load(u + h * kTile + k), h, at), weighted = arriving * scale_[h];
-        mean += weighted;
-        along += weighted * unit;
-        sums[h] += total<T>(arriving * unit);
-        sums[width_ + h] += total<T>(arriving);
+        V of_scale = {}, of_shift = {};
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t place = h * kTile + k + v * kLanes<T>;
+          const V arriving = load(gradient + place), weighted = arriving * scale_[h];
+          const V unit = this->unit(load(u + place), h, at, v);
+          mean[v] += weighted;
+          along[v] += weighted * unit;
+          of_scale += arriving * unit;
+          of_shift += arriving;
+        }
+        sums[h] += total<T>(of_scale);
+        sums[width_ + h] += total<T>(of_shift);
       }
-      mean = kind_ == NormKind::kLayer ? mean / T(width_) : V{};
-      along = kind_ == NormKind::kAffine ? V{} : along / T(width_);
-      for (int64_t h = 0; h < width_; ++h) {
-        T* place = gradient + h * kTile + k;
-        const V unit = this->unit(load(u + h * kTile + k), h, at);
-        store(place, (load(place) * scale_[h] - mean - unit * along) * at.factor);
+      for (int v = 0; v < kVectors; ++v) {
+        mean[v] = kind_ == NormKind::kLayer ? mean[v] / T(width_) : V{};
+        along[v] = kind_ == NormKind::kAffine ? V{} : along[v] / T(width_);
       }
+      for (int64_t h = 0; h < width_; ++h)
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t place = h * kTile + k + v * kLanes<T>;
+          const V unit = this->unit(load(u + place), h, at, v);
+          store(gradient + place, (load(gradient + place) * scale_[h] - mean[v] - unit * along[v]) * at.factor[v]);
+        }
     }
   }
 
@@ -67,36 +75,42 @@ class Norm {
   }
 
  private:
+  // The statistics of a group of events.
   struct Statistics {
-    V mean, factor;
+    V mean[kVectors], factor[kVectors];
   };
 
   // u without its mean, in units of its deviation.
-  V unit(V u, int64_t h, const Statistics& at) const {
-    return mean_ == nullptr ? (u - at.mean) * at.factor : u - mean_[h];
+  V unit(V u, int64_t h, const Statistics& at, int v) const {
+    return mean_ == nullptr ? (u - at.mean[v]) * at.factor[v] : u - mean_[h];
   }
 
   Statistics statistics(const T* u) const {
-    const V one = all(T(1));
-    if (kind_ == NormKind::kAffine) return {V{}, one};
-    V mean = {}, square = {};
+    Statistics at = {};
+    V square[kVectors] = {};
+    for (int v = 0; v < kVectors; ++v) at.factor[v] = all(T(1));
+    if (kind_ == NormKind::kAffine) return at;
     if (kind_ == NormKind::kLayer) {
-      for (int64_t h = 0; h < width_; ++h) mean += load(u + h * kTile);
-      mean = mean / T(width_);
+      for (int64_t h = 0; h < width_; ++h)
+        for (int v = 0; v < kVectors; ++v) at.mean[v] += load(u + h * kTile + v * kLanes<T>);
+      for (int v = 0; v < kVectors; ++v) at.mean[v] = at.mean[v] / T(width_);
     }
-    for (int64_t h = 0; h < width_; ++h) {
-      const V off = load(u + h * kTile) - mean;
-      square += off * off;
-    }
-    return {mean, one / root<T>(square / T(width_) + T(kNormEpsilon))};
+    for (int64_t h = 0; h < width_; ++h)
+      for (int v = 0; v < kVectors; ++v) {
+        const V off = load(u + h * kTile + v * kLanes<T>) - at.mean[v];
+        square[v] += off * off;
+      }
+    for (int v = 0; v < kVectors; ++v) at.factor[v] = all(T(1)) / root<T>(square[v] / T(width_) + T(kNormEpsilon));
+    return at;
   }
 
   T shift(int64_t h) const { return shift_ == nullptr ? T(0) : shift_[h]; }
 
-  static Integers<T> lanes_below(int64_t count) {
-    Integers<T> inside;
-    for (int n = 0; n < kLanes<T>; ++n) inside[n] = n < count ? -1 : 0;
-    return inside;
+  // Sets the gradient after the last event of a tile to zero.
+  void clear_after(int64_t events, T* gradient) const {
+    if (events == kTile) return;
+    for (int64_t h = 0; h < width_; ++h)
+      std::memset(gradient + h * kTile + events, 0, size_t(kTile - events) * sizeof(T));
   }
 
   NormKind kind_;

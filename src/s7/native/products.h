@@ -18,6 +18,8 @@
 // A kernel keeps its sums in all available registers. The compiler manages this only if small loops are unrolled early
 // and the function is not inlined into its caller.
 #define S7_KERNEL __attribute__((noinline))
+// Functions that several passes call are not inlined, because large functions take long to compile.
+#define S7_SHARED __attribute__((noinline))
 #if defined(__clang__)
 #define S7_UNROLL _Pragma("unroll")
 #else

@@ -1,6 +1,6 @@
 // Vectors of the width of the target instruction set, and the functions on them that the kernels need.
 //
-// Only transpose_8 has a version with intrinsics. The rest uses the vector extensions of GCC and Clang, so one source
+// A few functions have versions with intrinsics. The rest uses the vector extensions of GCC and Clang, so one source
 // serves AVX-512, AVX2, SSE2 and NEON, depending on the compiler flags. `S7_ISA` names the namespace, so that several
 // builds can be linked into one library.
 #pragma once
@@ -80,6 +80,34 @@ inline Vector<T> each(Vector<T> x, F f) {
   return x;
 }
 
+// Returns whether any lane of a comparison is true.
+template <class T>
+inline bool any(Integers<T> where) {
+  bool found = false;
+  for (int n = 0; n < kLanes<T>; ++n) found |= where[n] != 0;
+  return found;
+}
+
+// Returns 1 / x for x from 1 to 1e36.
+template <class T>
+inline Vector<T> reciprocal(Vector<T> x) {
+  return T(1) / x;
+}
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+template <>
+inline bool any<float>(Integers<float> where) {
+  return _mm512_movepi32_mask(reinterpret_cast<__m512i>(where)) != 0;
+}
+
+// An approximation to 14 bits and one step of Newton's method. A division takes several times as long.
+template <>
+inline Vector<float> reciprocal<float>(Vector<float> x) {
+  const Vector<float> r = _mm512_maskz_rcp14_ps(__mmask16(-1), x);
+  return r + r * (1.0f - x * r);
+}
+#endif
+
 // Returns the sum of the lanes.
 template <class T>
 inline T total(Vector<T> v) {
@@ -99,8 +127,9 @@ struct Exponential {
   Vector<T> beyond;  // exp(x) - 1, without cancellation
 };
 
-// Valid for x ≤ 88. exp(x) = 2^n exp(f) with n = round(x / ln 2) and f = x - n ln 2.
-inline Exponential<float> exponential(Vector<float> x) {
+// Valid for x ≤ 88. exp(x) = 2^n exp(f) with n = round(x / ln 2) and f = x - n ln 2. Inlined, so that a part of the
+// result that is not used is not computed.
+__attribute__((always_inline)) inline Exponential<float> exponential(Vector<float> x) {
   using V = Vector<float>;
   using I = Integers<float>;
   const V lowest = all<float>(-87.0f);
@@ -148,11 +177,9 @@ inline Turn<float> turn(Vector<float> angle) {
   using V = Vector<float>;
   using I = Integers<float>;
   // For larger angles the range reduction below loses precision, so the C library computes them.
-  for (int n = 0; n < kLanes<float>; ++n) {
-    if (!(std::fabs(angle[n]) < 8192.0f)) {
-      return {each<float>(angle, [](float q) { return std::cos(q); }),
-              each<float>(angle, [](float q) { return std::sin(q); })};
-    }
+  if (any<float>(~((angle < all<float>(8192.0f)) & (angle > all<float>(-8192.0f))))) {
+    return {each<float>(angle, [](float q) { return std::cos(q); }),
+            each<float>(angle, [](float q) { return std::sin(q); })};
   }
   const V magic = all<float>(12582912.0f);
   const V shifted = angle * 0.636619772f + magic;

@@ -6,6 +6,8 @@
 
 namespace s7::S7_ISA {
 
+inline constexpr int64_t kMostSums = 32;  // sets of sums
+
 // A chunk is a range of tiles that share one set of sums. It has enough tiles that adding up the sets is cheap. The
 // chunks depend only on the number of events, so results are bitwise identical for any number of threads.
 struct Chunks {
@@ -13,7 +15,7 @@ struct Chunks {
 
   static Chunks of(int64_t events) {
     const int64_t tiles = (events + kTile - 1) / kTile, count = (tiles + 4) / 5;
-    return {events, tiles, count < 32 ? count : 32};
+    return {events, tiles, count < kMostSums ? count : kMostSums};
   }
 
   // Smaller chunks for passes without sums, which balance the load better.
@@ -36,7 +38,8 @@ struct Chunks {
 template <class T>
 class Sums {
  public:
-  Sums(const Chunks& chunks, int64_t size) : chunks_(chunks.count), size_(size), sums_(chunks.count * size) {}
+  Sums(const Chunks& chunks, int64_t size) : Sums(chunks.count, size) {}
+  Sums(int64_t chunks, int64_t size) : chunks_(chunks), size_(size), sums_(chunks * size) {}
 
   // Returns the sums of a chunk. They are uninitialised until `clear` is called.
   T* of(int64_t chunk) { return sums_.data() + chunk * size_; }
@@ -63,7 +66,11 @@ class Sums {
 // rows[j][k] = source[k][j] for the events k of a tile, and zero after the last event.
 template <class T>
 inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows) {
-  transpose(source, events, columns, columns, rows, kTile);
+  // Eight events at a time, so that memory is read in order.
+  for (int64_t k = 0; k < events; k += 8) {
+    if (k + 8 > events) k = events < 8 ? 0 : events - 8;
+    transpose(source + k * columns, events < 8 ? events : 8, columns, columns, rows + k, kTile);
+  }
   if (events < kTile)
     for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
 }
