@@ -15,7 +15,16 @@ from s7.signal import Rows, Signal
 
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
 
-FORMS = (s7.Factored(3), s7.Factored(2, D="full"), s7.Full(), s7.Static(), s7.Factored(3, selective="B"))
+FORMS = tuple(
+    form
+    for D in ("static", "diagonal", "full")
+    for form in (
+        s7.Static(D=D),
+        *(s7.Full(selective=selective, D=D) for selective in ("BC", "B", "C")),
+        *(s7.Factored(3, selective=selective, D=D) for selective in ("BC", "B", "C")),
+    )
+)
+SMALL_FORMS = tuple(form for form in FORMS if not isinstance(form, s7.Full) and form.D != "full")
 TRANSITIONS = (s7.Stable(), s7.Stable(oscillate=True), s7.Stable(selective=False), s7.Step(), s7.Ring())
 BATCH = 3
 
@@ -104,6 +113,45 @@ def test_blocks_give_the_numbers_of_xla(
     keys = jax.random.split(jax.random.key(1), BATCH)
     token = jnp.asarray(rng.integers(0, 4, (BATCH, length))) if tokens else None
     data = values, table, dt, mask, keys, token
+    close(value_and_gradient("native", block, *data), value_and_gradient("xla", block, *data))
+
+
+@given(
+    form=st.sampled_from(SMALL_FORMS),
+    transition=st.sampled_from(TRANSITIONS),
+    norm=st.sampled_from(["layer", "rms", "batch", "none"]),
+    gate=st.booleans(),
+    skip=st.booleans(),
+    dropout=st.sampled_from([0.0, 0.3]),
+    bidirectional=st.booleans(),
+    timed=st.booleans(),
+    padded=st.booleans(),
+    width=st.integers(1, 9),
+    state=st.integers(1, 9),
+    batch=st.integers(8, 40),
+    length=st.integers(288, 400),
+)
+@settings(max_examples=10)
+def test_large_batches_of_long_sequences_give_the_numbers_of_xla(
+    form, transition, norm, gate, skip, dropout, bidirectional, timed, padded, width, state, batch, length
+):
+    """These are computed along sequences, tile by tile."""
+    config = BlockConfig(
+        transition=transition,
+        form=form,
+        norm=norm,
+        gate=gate,
+        skip=skip,
+        dropout=dropout,
+        bidirectional=bidirectional,
+    )
+    block = Block(width, state, config, key=jax.random.key(0), dtype=jnp.float64)
+    rng = np.random.default_rng(length)
+    values = jnp.asarray(rng.normal(size=(batch, length, width)))
+    dt = jnp.asarray(rng.exponential(size=(batch, length))) if timed else None
+    mask = jnp.arange(length) < jnp.asarray(rng.integers(1, length + 1, batch))[:, None] if padded else None
+    keys = jax.random.split(jax.random.key(1), batch)
+    data = values, values[0], dt, mask, keys, None
     close(value_and_gradient("native", block, *data), value_and_gradient("xla", block, *data))
 
 
