@@ -72,6 +72,44 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """
         raise NotImplementedError
 
+    # Whether `drive` and `read` are written, for the layers that `fuses` names.
+    has_halves: ClassVar[bool] = False
+
+    def drive(
+        self, transition: Any, form: Any, u: Array, layers: Sequence[Any], norm: Any
+    ) -> list[tuple[Array, Array]]:
+        """The first half of a block: w_k (L, P) and B_k u_k + b in real rows (L, S) of each layer.
+
+        Args:
+            transition, form: The kind of the layers.
+            u: The inputs or the rows of a table, (L, H).
+            layers: The parameters of each layer.
+            norm: The norm of u, a `Normalizer`.
+        """
+        raise NotImplementedError
+
+    def read(
+        self,
+        transition: Any,
+        form: Any,
+        u: Array,
+        states: Sequence[Array],
+        skip: Array | None,
+        layers: Sequence[Any],
+        around: Any,
+    ) -> Array:
+        """The second half of a block: its outputs (M, H).
+
+        Args:
+            transition, form: The kind of the layers.
+            u: The inputs where the states are read, (M, H).
+            states: The states of each layer, (M, P).
+            skip: What is added to the output, (M, H), or None. It stands for the skip of `around`.
+            layers: The parameters of each layer.
+            around: The parts of the block around the layers, a `fused.Around`.
+        """
+        raise NotImplementedError
+
     def fuses_windows(self, transition: Any) -> bool:
         """Whether `window_states` computes the states of layers with this transition."""
         return False

@@ -22,7 +22,7 @@ from s7.dropout import Dropout
 from s7.forms import Form, Full
 from s7.gating import end_block
 from s7.initialization import constant, draw, split
-from s7.layer import S7Layer
+from s7.layer import Drive, S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
 from s7.sequence_layer import LayerKind, SequenceLayer
@@ -239,9 +239,11 @@ class Block(eqx.Module):
             normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
         dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
         gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
+        around = fused.Around(normalise, gate, dropout, self.config.skip)
         if self._is_fused(read):
-            around = fused.Around(normalise, gate, dropout, self.config.skip)
             z, x = self._fused(read, x, around)
+        elif self._has_halves(read):
+            z, x = self._halves(read, x, around, above.values)
         else:
             z, x = self._layers(read, normalise, x)
             z = end_block(z, gate, dropout, above.values if self.config.skip else None)
@@ -267,6 +269,29 @@ class Block(eqx.Module):
             directions.append(self.backward.direction(read.timing, None, reverse=True))
         z, finals = fused.run(self.layer.transition, self.layer.form, read.ends, directions, around=around)
         return z, finals[0]
+
+    def _has_halves(self, read: LayerInputs) -> bool:
+        """Whether the backend computes what comes before and after the states in one call each."""
+        if type(self.layer) is not S7Layer:
+            return False
+        backend = fused.backend_for(read.events.token.shape[0] if isinstance(read.events, Rows) else len(read.events))
+        return backend.has_halves and backend.fuses(self.layer.transition, self.layer.form)
+
+    def _halves(self, read: LayerInputs, x: Any, around: fused.Around, skip: Array) -> tuple[Array, Any]:
+        """From the states at the ends of windows, or of events that share rows of a table."""
+        layers = [layer for layer in (self.layer, self.backward) if isinstance(layer, S7Layer)]
+        table, token = read.events if isinstance(read.events, Rows) else (read.events, None)
+        length = (table if token is None else token).shape[0]
+        backend, kind = fused.backend_for(length), (layers[0].transition, layers[0].form)
+        weights = [{**layer.rates, **layer.maps} for layer in layers]
+        drives = backend.drive(*kind, table, weights, around.norm)
+        found = [
+            layer.window_states(Drive(*drive), token, read.timing, start, stride=self._stride(read), reverse=n == 1)
+            for n, (layer, drive, start) in enumerate(zip(layers, drives, (x, None), strict=False))
+        ]
+        states = [states for states, _ in found]
+        z = backend.read(*kind, read.ends, states, skip if around.skip else None, weights, around)
+        return z, found[0][1]
 
     def _layers(self, read: LayerInputs, normalise: Normalizer, x: Any) -> tuple[Array, Any]:
         """The sum of both directions' outputs, and the final state of the first."""

@@ -1,5 +1,6 @@
 """The backend "native": C++ kernels for the CPU, which also compute whole blocks in one call."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from s7 import native
 from s7.backend_selection import Backend
 from s7.forms import Factored, Full, Static
 from s7.fused import Around, Direction
-from s7.native import blocks, kernels
+from s7.native import blocks, halves, kernels
 from s7.transitions import Plain, Ring, Stable, Step, Transition
 
 # The numbers of the enumerations in kernels.h.
@@ -25,6 +26,7 @@ class Native(Backend, name="native"):
 
     has_gradient = True
     has_gate = True
+    has_halves = True
     has_pooling = True
 
     def unavailable_reason(self):
@@ -46,29 +48,24 @@ class Native(Backend, name="native"):
 
     def block(self, transition, form, u, directions, *, reverse, around):
         """In one call."""
-        dropout = around.dropout
         layers = [_layer(transition, direction) for direction in directions]
-        weights = layers[0].weights
-        options = blocks.BlockOptions(
-            **_transition_options(transition),
-            state=weights["w"].shape[0],
-            reverse=reverse,
-            direct=_DIRECT[form.D],
-            rank=form.rank if isinstance(form, Factored) else 0,
-            selective_input="V1" in weights or "W_B" in weights,
-            selective_output="U1" in weights or "W_C" in weights,
-            bias=form.bias,
-            directions=len(layers),
-            timed=layers[0].dt is not None,
-            marked=layers[0].marks is not None,
-            norm=_NORMS[around.norm.kind],
-            gated=around.gate is not None,
-            skip=around.skip,
-            threshold=0 if dropout is None else dropout.threshold,
+        options = _options(transition, form, [layer.weights for layer in layers], around)._replace(
+            reverse=reverse, timed=layers[0].dt is not None, marked=layers[0].marks is not None
         )
-        key = None if dropout is None else dropout.key
-        y, finals = blocks.block(u, layers, _block_weights(around), options, key)
+        y, finals = blocks.block(u, layers, _block_weights(around), options, _key(around))
         return y, [_as_state(transition, final) for final in finals]
+
+    def drive(self, transition, form, u, layers, norm):
+        """In one call."""
+        around = Around(norm)
+        options = _options(transition, form, layers, around)
+        return halves.drive(u, layers, _block_weights(around), options)
+
+    def read(self, transition, form, u, states, skip, layers, around):
+        """In one call."""
+        options = _options(transition, form, layers, around._replace(skip=skip is not None))
+        rows = [_as_rows(transition, state) for state in states]
+        return halves.read(u, rows, skip, layers, _block_weights(around), options, _key(around))
 
     def fuses_windows(self, transition):
         """`Stable`."""
@@ -98,6 +95,31 @@ class Native(Backend, name="native"):
         """In one call."""
         key, threshold = (None, 0) if dropout is None else dropout
         return kernels.gate(z, skip, gate["W"], gate["c"], key, threshold)
+
+
+def _options(transition: Transition, form: Any, layers: Sequence[Any], around: Around) -> blocks.BlockOptions:
+    weights = layers[0]
+    return blocks.BlockOptions(
+        **_transition_options(transition),
+        state=weights["w"].shape[0],
+        reverse=False,
+        direct=_DIRECT[form.D],
+        rank=form.rank if isinstance(form, Factored) else 0,
+        selective_input="V1" in weights or "W_B" in weights,
+        selective_output="U1" in weights or "W_C" in weights,
+        bias=form.bias,
+        directions=len(layers),
+        timed=False,
+        marked=False,
+        norm=_NORMS[around.norm.kind],
+        gated=around.gate is not None,
+        skip=around.skip,
+        threshold=0 if around.dropout is None else around.dropout.threshold,
+    )
+
+
+def _key(around: Around) -> Array | None:
+    return None if around.dropout is None else around.dropout.key
 
 
 def _transition_options(transition: Transition) -> dict[str, Any]:

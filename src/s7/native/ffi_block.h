@@ -122,17 +122,28 @@ void layer_weights(const BlockCall& call, L& layer, F visit) {
   visit(layer.U3, "U3", {H, R}, out && R > 0);
 }
 
-// As `layer_weights`, for all weights of the block.
 template <class B, class F>
-void block_weights(const BlockCall& call, B& block, F visit) {
+void norm_weights(const BlockCall& call, B& block, F visit) {
   const int64_t H = call.shape.layer.width;
   const NormKind norm = call.shape.norm;
-  for (int64_t d = 0; d < call.shape.directions; ++d) layer_weights(call, block.layers[d], visit);
   visit(block.scale, "scale", {H}, norm != NormKind::kNone);
   visit(block.shift, "shift", {H}, norm == NormKind::kLayer || norm == NormKind::kAffine);
   visit(block.mean, "mean", {H}, norm == NormKind::kAffine);
+}
+
+template <class B, class F>
+void gate_weights(const BlockCall& call, B& block, F visit) {
+  const int64_t H = call.shape.layer.width;
   visit(block.gate_W, "gate_W", {H, H}, call.gated);
   visit(block.gate_c, "gate_c", {H}, call.gated);
+}
+
+// As `layer_weights`, for all weights of the block.
+template <class B, class F>
+void block_weights(const BlockCall& call, B& block, F visit) {
+  for (int64_t d = 0; d < call.shape.directions; ++d) layer_weights(call, block.layers[d], visit);
+  norm_weights(call, block, visit);
+  gate_weights(call, block, visit);
 }
 
 template <class T>

@@ -116,6 +116,19 @@ struct BlockGradients {
   T *scale, *shift, *mean, *gate_W, *gate_c;
 };
 
+// The halves of a block (see halves.h). w_k and B_k u_k + b of each direction:
+template <class T>
+struct DriveArrays {
+  T *raw[kDirections], *input[kDirections];  // (batch, length, state) and (batch, length, rows)
+};
+
+// What the second half reads besides u: the states of each direction, and what is added to the output, or null.
+template <class T>
+struct ReadInputs {
+  const T* x[kDirections];  // (batch, length, rows)
+  const T* skip;            // (batch, length, width)
+};
+
 // x_k = a_k x_{k-1} + v_k over (batch, length, state). Complex numbers are stored as pairs (real, imaginary).
 struct ScanShape {
   int64_t batch, length, state;
@@ -181,6 +194,13 @@ struct Kernels {
   void (*block)(const BlockShape&, const BlockInputs<T>&, const BlockOutputs<T>&, Pool);
   void (*block_gradient)(const BlockShape&, const BlockInputs<T>&, const BlockSaved<T>&, const BlockGradients<T>&,
                          Pool);
+  // The halves use the parts of a block that they need, and not `skip` of its shape.
+  void (*drive)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<T>&, Pool);
+  void (*drive_gradient)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<const T>& gradients,
+                         const BlockGradients<T>&, Pool);
+  void (*read)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, T* out, Pool);
+  void (*read_gradient)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, const T* out_gradient,
+                        T* const* x_gradient, const BlockGradients<T>&, Pool);
   void (*scan)(const ScanShape&, const T* a, const T* v, const T* initial, T* x, Pool);
   // Computes the gradients of a, v and the initial state from the gradient of x.
   void (*scan_gradient)(const ScanShape&, const T* a, const T* x, const T* initial, const T* gradient, T* a_gradient,

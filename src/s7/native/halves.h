@@ -1,0 +1,273 @@
+// The two halves of a block, before and after the recurrence, for blocks whose halves run on different events: the
+// first on every event or on the rows of a table, the second on the last event of every window.
+//
+//     drive:  w_k and B_k u_k + b from norm(u)
+//     read:   out = skip + keep · gate(Σ C_k x_k + D_k norm(u_k))
+#pragma once
+
+#include <optional>
+
+#include "gate.h"
+#include "maps.h"
+#include "norm.h"
+
+namespace s7::S7_ISA {
+
+// Up to two maps, one for each direction, of normalised inputs.
+template <class T, class Map>
+class Half {
+ protected:
+  template <class... Settings>
+  Half(const BlockShape& shape, const BlockInputs<T>& in, const Settings&... settings)
+      : shape_(shape),
+        in_(in),
+        width_(shape.layer.width),
+        states_(shape.layer.state),
+        rows_(shape.layer.rows()),
+        directions_(shape.directions),
+        layout_{width_, rows_, shape.layer.rank},
+        norm_(shape.norm, width_, in.scale, in.shift, in.mean) {
+    for_directions([&](int64_t d) { maps_[d].emplace(layout_, settings..., in.layers[d]); });
+  }
+
+  // Scratch memory of one thread. Each direction has its own.
+  struct Work {
+    explicit Work(const Half& half) : back(half.layout_.size()), plain(half.width_ * kTile) {
+      half.for_directions([&](int64_t d) {
+        rows[d] = Buffer<T>(half.layout_.size());
+        rows[d].clear();
+        maps[d].emplace(*half.maps_[d]);
+      });
+    }
+
+    Buffer<T> rows[kDirections], back, plain;
+    std::optional<typename Map::Work> maps[kDirections];
+  };
+
+  template <class F>
+  void for_directions(F task) const {
+    for (int64_t d = 0; d < directions_; ++d) task(d);
+  }
+
+  // Loads normalised u and the row of ones, for every direction.
+  void load_normalised(int64_t first, int64_t count, Work& work) const {
+    load_input(in_.u + first * width_, count, width_, work.rows[0].data());
+    norm_.apply(work.rows[0].data());
+    if (directions_ > 1)
+      std::memcpy(work.rows[1].data(), work.rows[0].data(), size_t((width_ + 1) * kTile) * sizeof(T));
+  }
+
+  void clear_back(Work& work) const { std::memset(work.back.data(), 0, size_t((width_ + 1) * kTile) * sizeof(T)); }
+
+  // Computes the gradient of u from that of normalised u in `work.back`.
+  void normalise_back(int64_t first, int64_t count, T* u_gradient, T* sums, Work& work) const {
+    if (norm_.active()) {
+      load_tile(in_.u + first * width_, count, width_, work.plain.data());
+      norm_.back(work.plain.data(), count, work.back.data(), sums);
+    }
+    store_tile(work.back.data(), count, width_, u_gradient + first * width_);
+  }
+
+  int64_t sums_size() const { return directions_ * maps_[0]->sums_size(); }
+
+  void unpack(Sums<T>& sums, Sums<T>& norm_sums, const BlockGradients<T>& out, Pool pool) const {
+    const T* total = sums.total(pool);
+    for_directions([&](int64_t d) { maps_[d]->unpack(total + d * maps_[d]->sums_size(), out.layers[d], pool); });
+    norm_.unpack(norm_sums.total(pool), out.scale, out.shift, out.mean);
+  }
+
+  const BlockShape& shape_;
+  const BlockInputs<T>& in_;
+  const int64_t width_, states_, rows_, directions_;
+  const Layout layout_;
+  const Norm<T> norm_;
+  std::optional<Map> maps_[kDirections];
+};
+
+// The arguments of a map in the order that `Half` gives them.
+template <class T>
+struct DriveMap : InputMap<T> {
+  DriveMap(const Layout& layout, int64_t states, Layouts layouts, const LayerInputs<T>& in)
+      : InputMap<T>(layout, states, in, layouts) {}
+};
+
+template <class T>
+struct ReadMap : OutputMap<T> {
+  ReadMap(const Layout& layout, Direct direct, Layouts layouts, bool finishes, const LayerInputs<T>& in)
+      : OutputMap<T>(layout, direct, in, layouts, finishes) {}
+};
+
+template <class T>
+class DriveHalf : Half<T, DriveMap<T>> {
+  using Base = Half<T, DriveMap<T>>;
+  using typename Base::Work;
+
+ public:
+  DriveHalf(const BlockShape& shape, const BlockInputs<T>& in, Layouts layouts)
+      : Base(shape, in, shape.layer.state, layouts) {}
+
+  void forward(const DriveArrays<T>& out, Pool pool) const {
+    const Chunks chunks = Chunks::small(this->shape_.layer.events());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Work work(*this);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        this->load_normalised(first, count, work);
+        this->for_directions([&](int64_t d) {
+          auto& found = *work.maps[d];
+          this->maps_[d]->apply(work.rows[d].data(), count, found);
+          store_tile(found.raw, count, this->states_, out.raw[d] + first * this->states_);
+          store_tile(found.drive, count, this->rows_, out.input[d] + first * this->rows_);
+        });
+      });
+    });
+  }
+
+  void gradient(const DriveArrays<const T>& arriving, const BlockGradients<T>& out, Pool pool) const {
+    const Chunks chunks = Chunks::of(this->shape_.layer.events());
+    Sums<T> sums(chunks, this->sums_size()), norm_sums(chunks, this->norm_.sums_size());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Work work(*this);
+      sums.clear(chunk);
+      norm_sums.clear(chunk);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        this->load_normalised(first, count, work);
+        this->clear_back(work);
+        this->for_directions([&](int64_t d) {
+          auto& of = *work.maps[d];
+          load_tile(arriving.raw[d] + first * this->states_, count, this->states_, of.raw);
+          load_tile(arriving.input[d] + first * this->rows_, count, this->rows_, of.drive);
+          T* here = sums.of(chunk) + d * this->maps_[d]->sums_size();
+          this->maps_[d]->back(work.rows[d].data(), count, work.back.data(), here, of);
+        });
+        this->normalise_back(first, count, out.u, norm_sums.of(chunk), work);
+      });
+    });
+    this->unpack(sums, norm_sums, out, pool);
+  }
+};
+
+template <class T>
+class ReadHalf : Half<T, ReadMap<T>> {
+  using Base = Half<T, ReadMap<T>>;
+
+ public:
+  ReadHalf(const BlockShape& shape, const BlockInputs<T>& in, Layouts layouts)
+      : Base(shape, in, shape.layer.direct, layouts, ends_in_gate(shape, in)),
+        gated_(ends_in_gate(shape, in)),
+        gate_({shape.layer.batch, shape.layer.length, shape.layer.width, shape.threshold}, in.gate_W, in.gate_c,
+              in.keys, layouts == Layouts::kBack ? Layouts::kBoth : layouts) {}
+
+  void forward(const ReadInputs<T>& read, T* out, Pool pool) const {
+    const Chunks chunks = Chunks::small(this->shape_.layer.events());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Work work(*this);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        this->load_normalised(first, count, work);
+        prepare(read, first, count, work);
+        finish(count, work);
+        T* y = work.y[0].data();
+        if (gated_) gate_.apply(first, count, y, work.gate);
+        if (read.skip != nullptr) add_tile(read.skip + first * this->width_, count, this->width_, work.plain.data(), y);
+        store_tile(y, count, this->width_, out + first * this->width_);
+      });
+    });
+  }
+
+  void gradient(const ReadInputs<T>& read, const T* y_gradient, T* const* x_gradient, const BlockGradients<T>& out,
+                Pool pool) const {
+    const Chunks chunks = Chunks::of(this->shape_.layer.events());
+    Sums<T> sums(chunks, this->sums_size()), norm_sums(chunks, this->norm_.sums_size());
+    Sums<T> gate_sums(chunks, gate_.sums_size());
+    parallel(pool, chunks.count, [&](int64_t chunk) {
+      Work work(*this);
+      sums.clear(chunk);
+      norm_sums.clear(chunk);
+      gate_sums.clear(chunk);
+      chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
+        this->load_normalised(first, count, work);
+        prepare(read, first, count, work);
+        const T* by_event = arriving(y_gradient, first, count, gate_sums.of(chunk), work);
+        this->clear_back(work);
+        this->for_directions([&](int64_t d) {
+          T* here = sums.of(chunk) + d * this->maps_[d]->sums_size();
+          this->maps_[d]->back(work.rows[d].data(), work.arriving.data(), by_event, count, work.back.data(), here,
+                               *work.maps[d]);
+          store_tile(work.back.data() + this->layout_.state_row() * kTile, count, this->rows_,
+                     x_gradient[d] + first * this->rows_);
+        });
+        this->normalise_back(first, count, out.u, norm_sums.of(chunk), work);
+      });
+    });
+    this->unpack(sums, norm_sums, out, pool);
+    gate_.unpack_weights(gate_sums.total(pool), out.gate_W, out.gate_c, pool);
+  }
+
+ private:
+  struct Work : Base::Work {
+    explicit Work(const ReadHalf& half)
+        : Base::Work(half), arriving(half.width_ * kTile), padded(half.maps_[0]->padded() * kTile), gate(half.gate_) {
+      half.for_directions([&](int64_t d) { y[d] = Buffer<T>(half.width_ * kTile); });
+    }
+
+    Buffer<T> y[kDirections], arriving, padded;
+    typename Gate<T>::Work gate;
+  };
+
+  static bool ends_in_gate(const BlockShape& shape, const BlockInputs<T>& in) {
+    return in.gate_W != nullptr || shape.threshold > 0;
+  }
+
+  void prepare(const ReadInputs<T>& read, int64_t first, int64_t count, Work& work) const {
+    this->for_directions([&](int64_t d) {
+      T* rows = work.rows[d].data();
+      load_tile(read.x[d] + first * this->rows_, count, this->rows_, rows + this->layout_.state_row() * kTile);
+      this->maps_[d]->prepare(rows, count, *work.maps[d]);
+    });
+  }
+
+  // Computes the sum of the outputs of both directions in y[0].
+  void finish(int64_t count, Work& work) const {
+    this->for_directions(
+        [&](int64_t d) { this->maps_[d]->finish(work.rows[d].data(), count, *work.maps[d], work.y[d].data()); });
+    if (this->directions_ > 1) add_rows(work.y[1].data(), this->width_, work.y[0].data());
+  }
+
+  // Computes the gradient of the sum of the outputs in `work.arriving`, and returns it event-major.
+  const T* arriving(const T* y_gradient, int64_t first, int64_t count, T* gate_sums, Work& work) const {
+    const int64_t padded = this->maps_[0]->padded();
+    const T* here = y_gradient + first * this->width_;
+    load_tile(here, count, this->width_, work.arriving.data());
+    if (!gated_) return in_padded(here, count, this->width_, padded, work.padded.data());
+    finish(count, work);
+    gate_.back(first, count, work.y[0].data(), work.arriving.data(), gate_sums, work.gate);
+    pad_tile(work.arriving.data(), this->width_, padded, work.padded.data());
+    return work.padded.data();
+  }
+
+  const bool gated_;
+  const Gate<T> gate_;
+};
+
+template <class T>
+void drive(const BlockShape& shape, const BlockInputs<T>& in, const DriveArrays<T>& out, Pool pool) {
+  DriveHalf<T>(shape, in, Layouts::kApply).forward(out, pool);
+}
+
+template <class T>
+void drive_gradient(const BlockShape& shape, const BlockInputs<T>& in, const DriveArrays<const T>& arriving,
+                    const BlockGradients<T>& out, Pool pool) {
+  DriveHalf<T>(shape, in, Layouts::kBack).gradient(arriving, out, pool);
+}
+
+template <class T>
+void read(const BlockShape& shape, const BlockInputs<T>& in, const ReadInputs<T>& read, T* out, Pool pool) {
+  ReadHalf<T>(shape, in, Layouts::kApply).forward(read, out, pool);
+}
+
+template <class T>
+void read_gradient(const BlockShape& shape, const BlockInputs<T>& in, const ReadInputs<T>& read, const T* y_gradient,
+                   T* const* x_gradient, const BlockGradients<T>& out, Pool pool) {
+  ReadHalf<T>(shape, in, Layouts::kBack).gradient(read, y_gradient, x_gradient, out, pool);
+}
+
+}  // namespace s7::S7_ISA
