@@ -30,7 +30,9 @@ def test_training_steps(task, preset, batch, only_xla):
 
 def test_every_preset_has_a_kind_of_data():
     assert set(tasks_with("ours")) == set(problems.KINDS)
-    assert train.preset_tasks("ours") == sorted(problems.KINDS)
+    assert train.preset_tasks(["ours"]) == {"ours": sorted(problems.KINDS)}
+    chosen = train.preset_tasks(["paper", "ours"], ["walker2d", "nmnist"])
+    assert chosen == {"paper": ["walker2d"], "ours": ["walker2d", "nmnist"]}
 
 
 @pytest.mark.parametrize("task", problems.KINDS)

@@ -98,7 +98,7 @@ BENCHMARKS = {
     ),
     "train": Benchmark(
         "Training steps",
-        (_TASK, Column("preset", lambda row: row["preset"]), _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
+        (_TASK, Column("preset", lambda row: row.get("preset", "paper")), _DEPTH, _WIDTH, _STATE, _BATCH, _LENGTH),
         (
             Measure("step_ms", "Training step, ms", "step ms", "step_ratio"),
             Measure("steps_per_s", "Steps per second", "steps/s", paged=False),

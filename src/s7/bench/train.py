@@ -27,18 +27,18 @@ from s7.training.steps import TrainState, TrainStep, arrays_of
 
 # Relative difference between losses: six untrained blocks amplify rounding errors.
 TOLERANCE = 0.05
-PRESETS = ("ours", "paper")
 # The associative scan, which is for accelerators, takes longest to compile and is never the fastest.
 OMITTED = "parallel"
 
 
-def preset_tasks(preset: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return the tasks that can be measured with a preset, or check that the given names are among them."""
-    known = [task for task in tasks_with(preset) if preset == "paper" or task in KINDS]
+def preset_tasks(presets: Sequence[str], names: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """Return the tasks to measure with each preset: all, or those of the given names that have the preset."""
+    known = {preset: [task for task in tasks_with(preset) if preset == "paper" or task in KINDS] for preset in presets}
+    every = sorted({task for tasks in known.values() for task in tasks})
     for name in names or ():
-        if name not in known:
-            raise ValueError(f"--tasks: {unknown('task', name, known)} with the preset {preset!r}")
-    return list(names or known)
+        if name not in every:
+            raise ValueError(f"--tasks: {unknown('task', name, every)}")
+    return {preset: [task for task in names or tasks if task in tasks] for preset, tasks in known.items()}
 
 
 class Training:

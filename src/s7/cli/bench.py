@@ -172,13 +172,16 @@ def _block(options: argparse.Namespace, say: Say) -> Measurement:
 
 
 def _train(options: argparse.Namespace, say: Say) -> Measurement:
+    import jax
+
     from s7.bench import train
     from s7.machine import keep_freed_memory
 
     presets = ("paper", "ours") if options.preset == "both" else (options.preset,)
-    tasks = {preset: train.preset_tasks(preset, options.tasks) for preset in presets}
+    tasks = train.preset_tasks(presets, options.tasks)
     # As in `s7 train`, except that compiled code is not cached: compilation is timed.
     keep_freed_memory()
+    jax.config.update("jax_enable_compilation_cache", False)
     settings = {"lengths": options.lengths or (None,), "runs": options.runs, "say": say}
     return lambda: chain.from_iterable(train.rows(tasks[preset], preset=preset, **settings) for preset in presets)
 
