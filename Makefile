@@ -5,6 +5,7 @@ WORKERS ?= 2
 
 .PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs
 .PHONY: results clean
+.PHONY: fuzz memory
 
 setup: .venv/installed
 
@@ -32,6 +33,14 @@ sanitize: $(foreach kind,thread address,$(foreach test,kernels_test stream_test,
 	build/sanitize/thread/stream_test threads
 	build/sanitize/address/kernels_test
 	build/sanitize/address/stream_test
+
+# Read event files of all formats with ten million damaged bytes. Takes some minutes.
+fuzz: setup
+	$(BIN)/python -m tests.events.fuzz --bytes 10000000 $(if $(S7_DATA),--data $(S7_DATA))
+
+# Read event files of 1 GB in chunks and measure the memory.
+memory: setup
+	$(BIN)/python -m benchmarks.event_memory
 
 NATIVE := src/s7/native
 SANITIZED := -std=c++17 -O1 -g -fno-sanitize-recover=all -ftrivial-auto-var-init=pattern -Wall -Wextra -Wno-psabi -pthread

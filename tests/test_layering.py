@@ -58,10 +58,11 @@ WITHOUT_JAX = [
     ["data", "fetch", "pendulum"],
     ["tables", "lra", "--runs", str(Path(__file__).parents[1] / "docs" / "results")],
     ["report", "run"],
+    ["events", "info", "events.csv"],
 ]
 COMMANDS = (
-    *("ablate", "bench", "compare", "data", "eval", "export", "models", "report", "serve", "stream", "tables"),
-    *("tasks", "train", "verify"),
+    *("ablate", "bench", "compare", "data", "eval", "events", "export", "models", "report", "serve", "stream"),
+    *("tables", "tasks", "train", "verify"),
 )
 
 
@@ -162,6 +163,7 @@ def place(tmp_path) -> Path:
         Result(task="walker2d", model="s7", metric="mse", best_epoch=1, valid={"mse": 2.0}, test={"mse": 2.5}),
     )
     record.write(tmp_path / "run")
+    (tmp_path / "events.csv").write_text("x,y,t,p\n1,2,3,1\n")
     return tmp_path
 
 

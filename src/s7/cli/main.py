@@ -19,7 +19,7 @@ from s7.version import __version__
 # The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
 ORDER = (
     *("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench"),
-    *("stream", "serve"),
+    *("events", "stream", "serve"),
 )
 NOT_COMMANDS = ("main",)
 

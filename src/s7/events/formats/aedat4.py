@@ -1,6 +1,8 @@
 """AEDAT 4, recorded with iniVation's DV, read by the package aedat."""
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,13 +39,33 @@ class Aedat4(EventFormat, name="aedat4"):
 
     def _packets(self, aedat: Any, path: Path) -> Iterator[dict[str, Any]]:
         """The description of the streams, then the packets. Errors of the package become one line."""
-        try:
+        path.open("rb").close()  # an error of the operating system says what is wrong
+        with _readable(path):
             decoder = aedat.Decoder(str(path))
-            yield decoder.id_to_stream()
-            yield from decoder
-        except (GeneratorExit, KeyboardInterrupt, MemoryError):
-            raise
-        except BaseException as error:  # a panic of its compiled code is not an Exception
-            if isinstance(error, OSError) and error.filename:
-                raise
-            raise ValueError(f"{path}: damaged ({' '.join(str(error).split())}); get it again") from None
+            streams = decoder.id_to_stream()
+        yield streams
+        while True:
+            with _readable(path):
+                packet = next(decoder, None)
+            if packet is None:
+                return
+            yield packet
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Make one line of any error, and of a panic of compiled code, which also prints a trace to the standard error."""
+    kept = os.dup(2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(silent, 2)
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic is not an Exception
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: damaged ({reason}); get it again") from None
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silent)

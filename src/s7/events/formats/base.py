@@ -1,7 +1,7 @@
 """The base classes of event file formats and of their decoders."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, ClassVar, NoReturn
@@ -82,11 +82,13 @@ class ByteFormat(EventFormat):
     def decoder(self, where: str) -> "Decoder":
         """A decoder of this format. Its errors start with `where`."""
 
-    def blocks(self, path):
+    def blocks(self, path, watch: Callable[[int], None] = lambda size: None):
+        """Read the events of a file in blocks of any size. `watch` is told the number of bytes of each."""
         decoder = self.decoder(str(path))
         with path.open("rb") as file:
             while data := file.read(BLOCK):
                 yield decoder.feed(data)
+                watch(len(data))
         yield decoder.finish()
 
 

@@ -50,12 +50,11 @@ class RosBag(EventFormat, name="rosbag"):
             raise ModuleNotFoundError(message, name=error.name) from None
         try:
             yield from _messages(highlevel.AnyReader, path)
-        except (KeyboardInterrupt, MemoryError, GeneratorExit):
-            raise
-        except Exception as error:
+        except Exception as error:  # a MemoryError too: damaged sizes are huge
             if (isinstance(error, OSError) and error.filename) or str(error).startswith(f"{path}: "):
                 raise
-            raise ValueError(f"{path}: damaged ({' '.join(str(error).split())}); get it again") from None
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ValueError(f"{path}: damaged ({reason}); get it again") from None
 
 
 def _messages(reader: Any, path: Path) -> Iterator[Events]:
