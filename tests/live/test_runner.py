@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from s7.live.inputs import Batch, joined
+from s7.live.inputs import Batch
 from s7.live.runner import LiveStream, Outputs
 from s7.stream import Stream
 
@@ -26,7 +26,7 @@ def test_batches_are_one_stream_however_they_are_divided(model, inputs, tmp_path
     first.save(tmp_path / "state.safetensors")
     second = LiveStream.restore(model, inputs, tmp_path / "state.safetensors")
     assert (second.time, second.events) == (first.time, 37)
-    second.push(joined(events.part(37, 60), events.part(60, 100)))
+    second.push(events.part(37, 100))
     gaps = np.diff(events.times, prepend=events.times[0])
     plain = Stream(model)
     plain.push(events.events, gaps.astype(np.float32))

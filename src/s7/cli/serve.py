@@ -63,12 +63,11 @@ def run(options: argparse.Namespace) -> None:
         import websockets  # noqa: F401
     except ModuleNotFoundError:
         raise ModuleNotFoundError("s7 serve needs the package websockets: pip install 's7-ssm[serve]'") from None
-    from s7.files import load
     from s7.live.access import Access, is_loopback
     from s7.live.limits import Limits
+    from s7.live.runner import load_model
     from s7.live.server import Server
     from s7.live.session import Served
-    from s7.model import S7Model
 
     if options.file is not None and not options.file.is_file():
         raise FileNotFoundError(f"{options.file}: no such file")
@@ -77,9 +76,6 @@ def run(options: argparse.Namespace) -> None:
     token = options.token or os.environ.get("S7_TOKEN") or None
     if token is None and not is_loopback(options.host):
         token = secrets.token_urlsafe(24)
-    model = load(options.model)
-    if not isinstance(model, S7Model):
-        raise ValueError(f"{options.model}: a {type(model).__name__}, which cannot stream; s7 serve runs S7 models")
     limits = Limits(
         connections=options.max_connections,
         rate=options.max_rate,
@@ -87,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
         upload=options.max_upload,
         idle=options.idle,
     )
-    served = Served.of(model, options.model.resolve().name, options.time_unit)
+    served = Served.of(load_model(options.model), options.model.resolve().name, options.time_unit)
     speed = 1.0 if options.realtime else None
     access = Access(token, options.origins)
     server = Server(served, limits, access, file=options.file, recording=options.recording, speed=speed)

@@ -81,19 +81,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prepare(options: argparse.Namespace, every: "Every | None", stop: Any) -> "tuple[Streaming, Outputs]":
-    from s7.files import load
     from s7.live.feed import Feed
     from s7.live.inputs import Inputs
-    from s7.live.runner import LiveStream, Outputs
+    from s7.live.runner import LiveStream, Outputs, load_model
     from s7.live.schedule import Every, Schedule
     from s7.live.sources import open_source
     from s7.live.streaming import Streaming
-    from s7.model import S7Model
     from s7.stream import Stream
 
-    model = load(options.model)
-    if not isinstance(model, S7Model):
-        raise ValueError(f"{options.model}: a {type(model).__name__}, which cannot stream; s7 stream runs S7 models")
+    model = load_model(options.model)
     inputs = Inputs.of(model.config, options.time_unit)
     if not inputs.timed and (options.realtime or (every is not None and every.seconds is not None)):
         needed = "--realtime" if options.realtime else f"--every {options.every}"

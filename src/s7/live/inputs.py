@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -180,16 +180,6 @@ class Inputs:
         finite = np.isfinite(values.reshape(len(values), -1)).all(1)
         _require(finite, where, lambda k: "a number is not finite or too large for float32")
         return Batch(values, times, where)
-
-
-def joined(first: Batch, second: Batch) -> Batch:
-    """Two batches as one."""
-    count = len(first)
-    where = lambda k: first.where(k) if k < count else second.where(k - count)  # noqa: E731
-    times = None
-    if first.times is not None and second.times is not None:
-        times = np.concatenate([first.times, second.times])
-    return replace(first, events=np.concatenate([first.events, second.events]), times=times, where=where)
 
 
 def _require(good: np.ndarray, where: Callable[[int], str], why: Callable[[int], str]) -> None:

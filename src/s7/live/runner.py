@@ -8,11 +8,30 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from s7 import native
 from s7.config import ModelConfig
+from s7.files import load
 from s7.live.inputs import Batch, Inputs
 from s7.model import S7Model
 from s7.storage import read_arrays
 from s7.stream import Stream
+
+
+def load_model(path: Path) -> S7Model:
+    """Load a model that can stream.
+
+    Args:
+        path: A model file or a run folder.
+
+    Raises:
+        ValueError: The model is of another kind, or s7 was installed without its native kernels.
+    """
+    model = load(path)
+    if not isinstance(model, S7Model):
+        raise ValueError(f"{path}: a {type(model).__name__}, which cannot stream; an S7Model can")
+    if not native.available():
+        raise ValueError("streams need the native kernels; install s7 again where there is a C++ compiler")
+    return model
 
 
 class LiveStream:

@@ -138,10 +138,12 @@ class Server:
     async def _serve(self, socket: ServerConnection) -> None:
         assert socket.request is not None
         wanted = parse_qs(urlsplit(socket.request.path).query).get("session", [""])[0]
-        session = await self._resumed(wanted)
-        if session is None and len(self._connections) >= self._limits.connections:
+        await self._release_session(wanted)
+        if len(self._connections) >= self._limits.connections:
             await socket.close(TRY_AGAIN, f"{self._limits.connections} connections are open, which is the limit")
             return
+        self._forget_old()
+        session, _ = self._kept.pop(wanted, (None, 0.0))
         resumed = session is not None
         if session is None:
             session = self._new_session()
@@ -156,16 +158,13 @@ class Server:
                 del self._connections[session.identity]
                 self._keep(session)
 
-    async def _resumed(self, identity: str) -> Session | None:
-        """The session that a client asks for, if it is there. A connection that still holds it is closed."""
+    async def _release_session(self, identity: str) -> None:
+        """Close the connection that holds a session, if there is one, so that another one can continue it."""
         if identity in self._connections:
             holder = self._connections[identity]
             await holder.close(TAKEN_OVER, "the session continues in another connection")
             while self._connections.get(identity) is holder:
                 await asyncio.sleep(0.01)
-        self._forget_old()
-        session, _ = self._kept.pop(identity, (None, 0.0))
-        return session
 
     def _new_session(self) -> Session:
         session = Session(secrets.token_urlsafe(16), self._served, self._limits, self.metrics)

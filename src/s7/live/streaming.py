@@ -9,15 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from s7.live.feed import Feed
-from s7.live.inputs import Batch, joined
+from s7.live.inputs import Batch
 from s7.live.latency import Latencies
 from s7.live.pacing import Pacer
 from s7.live.runner import LiveStream
 from s7.live.schedule import Schedule
 
-# How long the loop sleeps at most, in seconds, before it looks whether it should stop.
+# Seconds that the loop sleeps at most, before it looks whether it should stop, and at least, while it is paced.
 NAP = 0.05
-# Paced playback looks for due events this often.
 TICK = 0.001
 
 
@@ -92,21 +91,20 @@ class Streaming:
         """
         waiting: Batch | None = None
         while not self.stop():
-            if waiting is None or not len(waiting):
-                waiting = self._batch(0 if self.schedule.pending else NAP)
-            elif more := self._batch(0):
-                waiting = joined(waiting, more)
-            if waiting is not None and waiting.times is not None and len(waiting):
+            if waiting is None:
+                # While an interval is open, its end may come before the next event.
+                waiting = self._batch(TICK if self.schedule.pending else NAP)
+            if waiting is not None and waiting.times is not None:
                 if not pacer.is_running:
                     pacer.start(float(waiting.times[0]))
                 due = int(np.searchsorted(waiting.times, pacer.position, "right"))
                 late = int(np.searchsorted(waiting.times[:due], pacer.position_before(max_lag), "left"))
                 self.statistics.dropped += late
                 yield from self._advance(waiting.part(late, due), pacer)
-                waiting = waiting.part(due, len(waiting))
+                waiting = waiting.part(due, len(waiting)) if due < len(waiting) else None
             if pacer.is_running and self.schedule.closes(pacer.position):
                 yield self._answer(pacer)
-            if waiting is not None and len(waiting) and waiting.times is not None:
+            if waiting is not None and waiting.times is not None:
                 time.sleep(min(max(pacer.wait(float(waiting.times[0])), TICK), NAP))
             elif self.feed.is_over:
                 break

@@ -56,8 +56,9 @@ class EventCanvas {
     this.active = true;
   }
 
-  draw(now, fading) {
-    const decay = fading ? Math.exp(-(now - this.then) / 160) : 1;
+  // `memory`: milliseconds after which a pixel has faded to a third; Infinity keeps it.
+  draw(now, memory) {
+    const decay = Math.exp(-(now - this.then) / memory);
     this.then = now;
     if (!this.active) return;
     const [back, brighter, darker] = [rgb("page"), rgb("c1"), rgb("c2")];
@@ -71,7 +72,7 @@ class EventCanvas {
       data[4 * at + 3] = 255;
     }
     this.context.putImageData(this.image, 0, 0);
-    this.active = fading && most > 0.01;
+    this.active = memory < Infinity && most > 0.01;
   }
 }
 
@@ -95,7 +96,7 @@ class TokenCanvas extends EventCanvas {
     this.active = true;
   }
 
-  draw(now) { super.draw(now, false); }
+  draw(now) { super.draw(now, Infinity); }
 }
 
 // Lines over time. Points are [time, number of events, values].

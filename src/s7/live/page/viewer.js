@@ -183,9 +183,16 @@ function player(playback) {
   $("recording").textContent = playback.name + (playback.over ? ", at its end" : "");
 }
 
+// How long pixels stay: as long in the recording at any speed, within reason. A pause keeps them.
+function memory() {
+  if (state.playback === null) return 160;
+  if (!state.playback.playing) return Infinity;
+  return Math.min(Math.max(160 / (state.playback.speed ?? 1), 80), 2500);
+}
+
 function draw(now) {
   const { input, scores, open } = state.charts;
-  input.draw(now, state.playback === null || state.playback.playing || state.playback.over === false);
+  input.draw(now, memory());
   scores.draw();
   open?.draw();
   requestAnimationFrame(draw);
