@@ -81,6 +81,12 @@ def test_events_are_counted_over_batches(inputs, tmp_path, monkeypatch):
         list(open_source(str(path), inputs, "client.raw"))
 
 
+def test_times_that_go_back_can_be_clipped(inputs, pipe):
+    pipe(b"5 1 1 1\n3 1 1 1\n4 1 1 1\n9 1 1 1\n8 1 1 1\n")
+    _, times = tokens_and_times(open_source("-", inputs, clip=True))
+    np.testing.assert_allclose(times, [0.005, 0.005, 0.005, 0.009, 0.009])
+
+
 @pytest.mark.parametrize("content", [b"", b"\x00\x01garbage", b"% Prophesee"])
 def test_damaged_input_is_an_error_of_one_line(inputs, tmp_path, pipe, content):
     pipe(content)

@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="RUN", help="run folder or model file")
     parser.add_argument("--file", type=Path, metavar="FILE", help="event file that every connection plays")
     parser.add_argument(
+        "--clip",
+        action="store_true",
+        help="take events that go back in time as simultaneous with the one before, instead of an error",
+    )
+    parser.add_argument(
         "--recording", type=int, metavar="N", help="recording to play, from 0, if the file holds several"
     )
     parser.add_argument(
@@ -86,7 +91,8 @@ def run(options: argparse.Namespace) -> None:
     served = Served.of(load_model(options.model), options.model.resolve().name, options.time_unit)
     speed = 1.0 if options.realtime else None
     access = Access(token, options.origins)
-    server = Server(served, limits, access, file=options.file, recording=options.recording, speed=speed)
+    playback = {"file": options.file, "recording": options.recording, "clip": options.clip, "speed": speed}
+    server = Server(served, limits, access, **playback)
     asyncio.run(_serve(server, options, token))
 
 

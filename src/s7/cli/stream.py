@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: 10ms; every event if the model has no times)",
     )
     parser.add_argument(
+        "--clip",
+        action="store_true",
+        help="take events that go back in time as simultaneous with the one before, instead of an error",
+    )
+    parser.add_argument(
         "--recording", type=int, metavar="N", help="recording to read, from 0, if the file holds several"
     )
     parser.add_argument("--realtime", action="store_true", help="replay events at the pace of their times")
@@ -94,7 +99,7 @@ def _prepare(options: argparse.Namespace, every: "Every | None", stop: Any) -> "
     if not inputs.timed and (options.realtime or (every is not None and every.seconds is not None)):
         needed = "--realtime" if options.realtime else f"--every {options.every}"
         raise ValueError(f"{needed}: the model reads events without times; use --every N, a number of events")
-    source = open_source(options.file, inputs, recording=options.recording)
+    source = open_source(options.file, inputs, recording=options.recording, clip=options.clip)
     if options.state is not None and options.state.exists():
         live = LiveStream.restore(model, inputs, options.state)
     else:

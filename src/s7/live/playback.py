@@ -24,6 +24,7 @@ class Playback:
         inputs: What the model reads.
         name: The name of the file for messages; by default its path.
         recording: Which recording to play, from 0, if the file holds several.
+        clip: Whether events that go back in time are taken as simultaneous with the one before, instead of an error.
         speed: How many seconds of the recording pass in a second; None for as fast as possible.
         max_lag: Events that are later than this, in seconds, are dropped.
         clock: The clock, in seconds.
@@ -36,11 +37,13 @@ class Playback:
         *,
         name: str | None = None,
         recording: int | None = None,
+        clip: bool = False,
         speed: float | None = 1.0,
         max_lag: float = 0.1,
         clock: Clock = time.monotonic,
     ):
-        self.path, self.name, self._recording = path, name or path, recording
+        self.path, self.name = path, name or path
+        self._recording, self._clip = recording, clip
         self._inputs, self._max_lag = inputs, max_lag
         self._pacer = Pacer(inputs.seconds, speed or 1.0, clock)
         self._is_paced = speed is not None and inputs.timed
@@ -123,7 +126,7 @@ class Playback:
 
     def _next(self) -> Batch | None:
         if self._batches is None:
-            self._batches = open_source(self.path, self._inputs, self.name, self._recording)
+            self._batches = open_source(self.path, self._inputs, self.name, self._recording, clip=self._clip)
             self._waiting = next(self._batches, None)
             if self._waiting is not None and self._waiting.times is not None:
                 self._pacer.start(float(self._waiting.times[0]))

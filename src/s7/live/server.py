@@ -43,6 +43,7 @@ class Server:
         access: Who may connect.
         file: A recording that every connection can play.
         recording: Which recording of it, from 0, if the file holds several.
+        clip: Whether events of recordings that go back in time are taken as simultaneous with the one before.
         speed: The speed at which it is played; None for as fast as possible.
     """
 
@@ -54,21 +55,24 @@ class Server:
         *,
         file: Path | None = None,
         recording: int | None = None,
+        clip: bool = False,
         speed: float | None = None,
     ):
         self.metrics = Metrics()
         self._served, self._limits, self._access = served, limits or Limits(), access or Access()
-        self._file, self._recording, self._speed = file, recording, speed
+        self._file, self._recording, self._clip, self._speed = file, recording, clip, speed
         self._connections: dict[str, Connection] = {}
         # Sessions whose connections are lost, and since when.
         self._kept: dict[str, tuple[Session, float]] = {}
         self._page = page().encode()
+        self._log = logging.getLogger("s7.live")
 
     async def start(self, host: str, port: int) -> int:
         """Start to listen. Returns the port, which is a free one for port 0."""
         self._folder = tempfile.TemporaryDirectory(prefix="s7-uploads-")
         self._workers = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "s7 worker")
-        quiet = logging.getLogger("s7.live")
+        # The library reports every failed handshake, which is the business of clients.
+        quiet = logging.getLogger("s7.live.websockets")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
         try:
@@ -131,6 +135,9 @@ class Server:
         socket.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BUFFER)
         try:
             await self._serve(socket)
+        except Exception:
+            self._log.exception("a connection failed")
+            raise
         finally:
             metrics.open_connections -= 1
             metrics.closed[socket.close_code or 1006] += 1
@@ -167,7 +174,7 @@ class Server:
                 await asyncio.sleep(0.01)
 
     def _new_session(self) -> Session:
-        session = Session(secrets.token_urlsafe(16), self._served, self._limits, self.metrics)
+        session = Session(secrets.token_urlsafe(16), self._served, self._limits, self.metrics, clip=self._clip)
         if self._file is not None:
             session.open(str(self._file), self._file.name, speed=self._speed, recording=self._recording)
             assert session.playback is not None

@@ -74,16 +74,26 @@ class Session:
         limits: The limits of the server.
         metrics: The counters of the server.
         clock: The clock, in seconds.
+        clip: Whether events of recordings that go back in time are taken as simultaneous with the one before.
     """
 
-    def __init__(self, identity: str, served: Served, limits: Limits, metrics: Metrics, clock: Clock = time.monotonic):
+    def __init__(
+        self,
+        identity: str,
+        served: Served,
+        limits: Limits,
+        metrics: Metrics,
+        clock: Clock = time.monotonic,
+        *,
+        clip: bool = False,
+    ):
         self.identity, self.served = identity, served
         self.live = LiveStream(served.stream.copy(), served.inputs)
         self.playback: Playback | None = None
         self.error = ""
         # Whether frames are made. Without them, the events of a message are one batch.
         self.has_viewer = True
-        self._limits, self._metrics, self._clock = limits, metrics, clock
+        self._limits, self._metrics, self._clock, self._clip = limits, metrics, clock, clip
         self._allowance = Allowance(limits.rate, clock)
         self._window = Window(served.inputs, served.selection)
         self._schedule = self._new_schedule()
@@ -107,7 +117,6 @@ class Session:
         try:
             batch = self._batch(message, f"message {self._messages}")
             if batch is not None:
-                self.live.require_order(batch)
                 allowed = self._allowance.take(len(batch))
                 self._drop(len(batch) - allowed)
                 self._advance(batch.part(0, allowed), arrived)
@@ -136,6 +145,7 @@ class Session:
             self.served.inputs,
             name=name,
             recording=recording,
+            clip=self._clip,
             speed=speed,
             max_lag=self._limits.lag,
             clock=self._clock,
@@ -207,7 +217,10 @@ class Session:
         return dumps({"type": "error", "message": error}) if error else None
 
     def _advance(self, batch: Batch, arrived: float) -> None:
-        parts = [part for part, _ in self._schedule.parts(batch) if len(part)] if self.has_viewer else [batch]
+        parts = [batch]
+        if self.has_viewer:
+            self.live.require_order(batch)  # before the schedule, which relies on it
+            parts = [part for part, _ in self._schedule.parts(batch) if len(part)]
         for part in parts:
             self.live.push(part)
             if self.has_viewer:

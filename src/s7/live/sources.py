@@ -3,8 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from s7.events.container import Events
 from s7.events.formats import decoder_for
@@ -21,7 +24,9 @@ SNIFFED = 4096
 EVENTS = 1 << 16
 
 
-def open_source(path: str, inputs: Inputs, name: str | None = None, recording: int | None = None) -> Iterator[Batch]:
+def open_source(
+    path: str, inputs: Inputs, name: str | None = None, recording: int | None = None, *, clip: bool = False
+) -> Iterator[Batch]:
     """The batches of a file, or of standard input (`-`).
 
     Args:
@@ -29,18 +34,34 @@ def open_source(path: str, inputs: Inputs, name: str | None = None, recording: i
         inputs: What the model reads.
         name: The name of the file in error messages; by default its path.
         recording: Which recording to read, from 0, if the file holds several.
+        clip: Whether events that go back in time are taken as simultaneous with the one before.
 
     Raises:
         OSError: The file does not exist or cannot be read.
     """
+    batches = _open(path, inputs, name or path, recording)
+    return _clipped(batches) if clip else batches
+
+
+def _open(path: str, inputs: Inputs, name: str, recording: int | None) -> Iterator[Batch]:
     if path == STDIN:
         return _standard_input(inputs)
-    name = name or path
     if not Path(path).is_file():
         raise FileNotFoundError(f"{name}: no such file")
     if inputs.kind == "numbers" or (inputs.kind == "tokens" and is_line_protocol(_start(path), inputs)):
         return _lines(_blocks(path), inputs, name)
     return _file(path, inputs, name, recording)
+
+
+def _clipped(batches: Iterator[Batch]) -> Iterator[Batch]:
+    last = -np.inf
+    for batch in batches:
+        if batch.times is None or not len(batch):
+            yield batch
+            continue
+        times = np.maximum(np.maximum.accumulate(batch.times), last)
+        last = float(times[-1])
+        yield replace(batch, times=times)
 
 
 def _start(path: str) -> bytes:
