@@ -52,7 +52,7 @@ class Half {
   // Loads normalised u and the row of ones, for every direction.
   void load_normalised(int64_t first, int64_t count, Work& work) const {
     load_input(in_.u + first * width_, count, width_, work.rows[0].data());
-    norm_.apply(work.rows[0].data());
+    if (norm_.active()) norm_.apply(work.rows[0].data(), work.rows[0].data());  // in place
     if (directions_ > 1)
       std::memcpy(work.rows[1].data(), work.rows[0].data(), size_t((width_ + 1) * kTile) * sizeof(T));
   }
