@@ -28,7 +28,7 @@ GIVEN = {"encoder": LinearEncoder(2), "head": Mean(3)}
 KINDS = {kind.__name__: kind for kind in LayerKind.registry.builtin.values()}
 # One of each way to keep a state; the other cells have the same driver.
 MODELS = ["s5", "s4d", "mamba", "lstm", "phased-lstm", "transformer", "bi-rnn", "bi-s5"]
-ENDLESS = ("Transformer",)
+ENDLESS = ("Transformer", "Mega")
 
 
 def events(width: int) -> tuple[jax.Array, jax.Array]:
@@ -174,6 +174,7 @@ def test_which_models_know_of_time():
         "cfc",
         "rkn-dt",
         "cru",
+        "nrde",
     }
     assert found == state_spaces | decaying | {"augmented-lstm"}
 
@@ -220,7 +221,7 @@ def test_a_baseline_is_one_file_of_a_users_package(tmp_path, monkeypatch):
 
 def test_an_unknown_model_lists_the_near_ones():
     with pytest.raises(ValueError, match="did you mean 'lstm'"):
-        Job("walker2d", model="lstn")
+        Job("walker2d", model="lstmm")
 
 
 def test_gate_and_skip_can_be_left_out():

@@ -1,4 +1,4 @@
-"""S4, Mamba-2 and LinOSS against the equations of their papers in NumPy."""
+"""S4, Mamba-2, LinOSS and Mega against the equations of their papers in NumPy."""
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from s7.baselines.linoss import LinOss
 from s7.baselines.mamba2 import Mamba2
+from s7.baselines.mega import Mega
 from s7.baselines.s4 import S4, hippo_legs
 from tests.baselines.checks import against, sigmoid, softplus
 
@@ -123,7 +124,57 @@ def test_mamba2(chunk):
     against(mamba2, Mamba2(head=2, kernel=3, chunk=chunk), tolerance=1e-11)
 
 
-@pytest.mark.parametrize("kind", [Mamba2(head=2, chunk=4), S4(), LinOss("IMEX")], ids=lambda kind: type(kind).__name__)
+def mega(chunk):
+    """Ma et al. 2023, equations 6 to 14 with softmax attention and rotary positions; minus u, which the block adds."""
+
+    def turned(q, place):
+        half = len(q) // 2
+        pairs = (q[:half] + 1j * q[half : 2 * half]) * np.exp(1j * place * 10_000.0 ** (-np.arange(half) / half))
+        return np.concatenate([pairs.real, pairs.imag, q[2 * half :]])
+
+    def silu(x):
+        return x * sigmoid(x)
+
+    def written(p, u, dt):
+        alpha, delta = sigmoid(p["alpha"]), sigmoid(p["delta"])
+        h, keys, values, outputs = np.zeros_like(alpha), [], [], []
+        for n, event in enumerate(u):
+            place = n % chunk if chunk else n
+            if place == 0:
+                keys, values = [], []
+            h = alpha * p["beta"] * event + (1 - alpha * delta) * h
+            e = silu((p["eta"] * h).sum(0) + p["D"] * event)
+            z = silu(p["W_z"] @ e + p["b_z"])
+            keys.append(turned(p["kappa_k"] * z + p["mu_k"], place))
+            values.append(silu(p["W_v"] @ event + p["b_v"]))
+            scores = np.array(keys) @ turned(p["kappa_q"] * z + p["mu_q"], place) / np.sqrt(len(z))
+            o = np.exp(scores) / np.exp(scores).sum() @ np.array(values)
+            gamma, phi = silu(p["W_gamma"] @ e + p["b_gamma"]), sigmoid(p["W_phi"] @ e + p["b_phi"])
+            outputs.append(phi * (silu(p["W_h"] @ e + p["U_h"] @ (gamma * o) + p["b_h"]) - event))
+        return np.array(outputs)
+
+    return written
+
+
+@pytest.mark.parametrize("chunk", [0, 3])
+def test_mega(chunk):
+    against(mega(chunk), Mega(chunk=chunk))
+
+
+def test_chunks_of_mega_stream():
+    layer = Mega(chunk=3).layer(2, 2, key=jax.random.key(0), dtype=jnp.float32)
+    u = jnp.asarray(np.random.default_rng(0).standard_normal((8, 2)), jnp.float32)
+    step, state, found = eqx.filter_jit(lambda u, state: layer(u, state=state)), layer.init_state(), []
+    for piece in (u[:2], u[2:4], u[4:6], u[6:]):
+        y, state = step(piece, state)
+        found.append(y)
+    np.testing.assert_allclose(np.concatenate(found), eqx.filter_jit(layer)(u)[0], rtol=1e-5, atol=1e-6)
+
+
+LONG = [Mamba2(head=2, chunk=4), S4(), LinOss("IMEX"), Mega(chunk=4), Mega()]
+
+
+@pytest.mark.parametrize("kind", LONG, ids=lambda kind: type(kind).__name__)
 def test_long_sequences_in_chunks_with_padding_and_starts(kind):
     rng = np.random.default_rng(0)
     layer = kind.layer(3, 4, key=jax.random.key(0), dtype=jnp.float32)

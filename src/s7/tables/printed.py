@@ -64,8 +64,8 @@ EVENTS = Table(
     PERCENT,
     ("dvs-gesture", "shd", "ssc"),
     (
-        Line("LSN", None, ("", "95.1 (0.2M)", "80.7 (2.5M)")),
-        Line("SGN", None, ("", "94.6 (3.9M)", "77.4 (3.9M)")),
+        Line("LSN", "lsn", ("", "95.1 (0.2M)", "80.7 (2.5M)")),
+        Line("SGN", "sgn", ("", "94.6 (3.9M)", "77.4 (3.9M)")),
         Line("CNN+S5", None, ("97.8 (6.8M)", "93.8 (3.9M)", "81.2 (4.2M)")),
         Line("BET", None, ("98.8", "", "")),
         Line("EventSSM", "eventssm", ("97.7 (5.4M)", "95.5 (0.4M)", "87.1 (0.6M)")),
@@ -84,7 +84,7 @@ LRA = Table(
     PERCENT,
     ("listops", "text", "retrieval", "image", "pathfinder", "path-x"),
     (
-        Line("Mega", None, ("63.14", "90.43", "91.25", "90.44", "96.01", "97.98"), "88.21"),
+        Line("Mega", "mega", ("63.14", "90.43", "91.25", "90.44", "96.01", "97.98"), "88.21"),
         Line("S4", "s4", ("59.60", "86.82", "90.90", "88.65", "94.20", "96.35"), "86.09"),
         Line("S5", "s5", ("62.15", "89.31", "91.40", "88.00", "95.33", "98.58"), "87.46"),
         Line("S6 (Mamba)", "mamba", ("38.02", "82.98", "72.14", "69.82", "69.26", "67.32"), "66.59"),
@@ -180,11 +180,11 @@ EIGENWORMS = Table(
     PERCENT,
     ("eigenworms",),
     (
-        Line("NRDE", None, ("86.8 (32 units, 35k)",)),
+        Line("NRDE", "nrde", ("86.8 (32 units, 35k)",)),
         Line("expRNN", "exprnn", ("50.1 (64 units, 2.8k)",)),
         Line("IndRNN (2 layers)", "indrnn", ("54.5 (32 units, 1.6k)",)),
         Line("LSTM", "lstm", ("48.6 (32 units, 5.3k)",)),
-        Line("BiLSTM+1d-conv", None, ("47.8 (32 units, 5.8k)",)),
+        Line("BiLSTM+1d-conv", "bilstm-conv", ("47.8 (32 units, 5.8k)",)),
         Line("chrono-LSTM", "chrono-lstm", ("89.0 (32 units, 5.3k)",)),
         Line("coRNN", "cornn", ("89.7 (32 units, 2.4k)",)),
         Line("UniCORNN (2 layers)", "unicornn", ("93.3 (32 units, 1.5k)",)),
