@@ -22,11 +22,14 @@ from s7.events.writing import write_events
 ENDINGS = {"evt3": ".raw", "evt2": ".evt2", "dat": ".dat", "aedat2": ".aedat2", "npz": ".npz", "text": ".csv"}
 BYTES = {"evt3": 5, "evt2": 4, "dat": 8, "aedat2": 8, "npz": 13, "text": 19, "npy": 13, "hdf5": 13}
 LIMIT = 300
-# Reads a file in chunks; prints the number of events and the largest resident memory in MB.
+# Reads a file in chunks; prints the number of events and the largest resident memory in MB. The memory that getrusage
+# reports would include that of this process.
 READ = """
-import resource, sys, s7
+import re, sys, s7
 count = sum(len(chunk) for chunk in s7.read_events(sys.argv[1], chunks=1_000_000))
-print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+with open("/proc/self/status") as status:
+    kilobytes = re.search(r"VmHWM:\\s+(\\d+) kB", status.read())[1]
+print(count, int(kilobytes) * 1.024e-3)
 """
 
 

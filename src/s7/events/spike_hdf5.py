@@ -158,7 +158,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0].strip("'\"") or type(error).__name__
+    return str(error).partition("\n")[0].strip("'\"")[:200] or type(error).__name__
 
 
 def _decompressed(path: Path) -> BytesIO:

@@ -36,7 +36,7 @@ def test_a_real_aedat4_file_is_read(tmp_path):
 
 @pytest.mark.parametrize(("start", "extra"), [(b"#!AER-DAT4.0\r\n", "aedat4"), (b"#ROSBAG V2.0\n", "ros")])
 def test_without_the_package_the_error_names_the_extra(start, extra, tmp_path, monkeypatch):
-    for module in ("aedat", "rosbags", "rosbags.highlevel"):
+    for module in ("aedat", "rosbags", "rosbags.rosbag1"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "a").write_bytes(start)
     with pytest.raises(ModuleNotFoundError, match=rf"which is missing; pip install 's7-ssm\[{extra}\]'$"):

@@ -3,6 +3,8 @@
 import ast
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import BinaryIO
 
 import numpy as np
 
@@ -32,15 +34,31 @@ class Npy(EventFormat, name="npy"):
             raise ValueError(f"{path}: byte {size}: cut off; the array ends at byte {needed}")
         if not math.prod(shape):
             return
-        array = np.memmap(path, dtype, "r", at, shape, "F" if fortran else "C")
-        source = Source("the array", dtype, shape, lambda start, end: np.array(array[start:end]))
-        table = find_table({"the array": source}, str(path))
-        if table is not None:
-            yield from table.blocks()
-        elif len(shape) == 2 and shape[1] == 4 and dtype.kind in "iuf":
-            yield from four_columns(source, str(path))
-        else:
-            raise ValueError(f"{path}: holds {dtype}{list(shape)}, expected the fields x, y, t, p or four columns")
+        with path.open("rb") as file:
+            read = partial(_read_rows, file, at, dtype, shape, fortran)
+            source = Source("the array", dtype, shape, read)
+            table = find_table({"the array": source}, str(path))
+            if table is not None:
+                yield from table.blocks()
+            elif len(shape) == 2 and shape[1] == 4 and dtype.kind in "iuf":
+                yield from four_columns(source, str(path))
+            else:
+                raise ValueError(f"{path}: holds {dtype}{list(shape)}, expected the fields x, y, t, p or four columns")
+
+
+def _read_rows(
+    file: BinaryIO, at: int, dtype: np.dtype, shape: tuple[int, ...], fortran: bool, start: int, end: int
+) -> np.ndarray:
+    """Read some rows of an array that starts at a position. Mapping the file instead would count as memory."""
+    row = math.prod(shape[1:])
+    if not fortran:
+        file.seek(at + start * row * dtype.itemsize)
+        return np.fromfile(file, dtype, (end - start) * row).reshape(-1, *shape[1:])
+    columns = []
+    for column in range(row):
+        file.seek(at + (column * shape[0] + start) * dtype.itemsize)
+        columns.append(np.fromfile(file, dtype, end - start))
+    return np.stack(columns, 1).reshape(-1, *shape[1:])
 
 
 def read_header(read: Callable[[int], bytes], where: str) -> tuple[np.dtype, tuple[int, ...], bool]:

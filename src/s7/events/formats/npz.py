@@ -164,4 +164,5 @@ def _opened(path: Path) -> Iterator[_Archive]:
         # An error of the operating system, such as a missing file, names it already.
         if isinstance(error, OSError) and error.filename:
             raise
-        raise ValueError(f"{path}: damaged, or not a .npz archive ({error}); get it again") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: damaged, or not a .npz archive ({reason}); get it again") from None

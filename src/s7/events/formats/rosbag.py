@@ -44,12 +44,12 @@ class RosBag(EventFormat, name="rosbag"):
 
     def blocks(self, path):
         try:
-            highlevel = import_module("rosbags.highlevel")
+            readers = [import_module(f"rosbags.rosbag{version}").Reader for version in (1, 2)]
         except ModuleNotFoundError as error:
             message = "reading bags of ROS needs rosbags, which is missing; pip install 's7-ssm[ros]'"
             raise ModuleNotFoundError(message, name=error.name) from None
         try:
-            yield from _messages(highlevel.AnyReader, path)
+            yield from _messages(readers, path)
         except Exception as error:  # a MemoryError too: damaged sizes are huge
             if (isinstance(error, OSError) and error.filename) or str(error).startswith(f"{path}: "):
                 raise
@@ -57,14 +57,16 @@ class RosBag(EventFormat, name="rosbag"):
             raise ValueError(f"{path}: damaged ({reason}); get it again") from None
 
 
-def _messages(reader: Any, path: Path) -> Iterator[Events]:
-    with reader([path]) as bag:
+def _messages(readers: list[Any], path: Path) -> Iterator[Events]:
+    with path.open("rb") as file:
+        is_ros2 = not file.read(len(SIGNATURES[0])).startswith(SIGNATURES[0])
+    with readers[is_ros2](path) as bag:
         topics = [one for one in bag.connections if one.msgtype.endswith((ARRAY, PACKET))]
         if not topics:
             names = ", ".join(f"{one.topic} ({one.msgtype})" for one in bag.connections)[:200] or "none"
             raise ValueError(f"{path}: has no topic of events (EventArray or EventPacket); it has {names}")
         chosen = [one for one in topics if one.topic == topics[0].topic]
-        parse = _Messages(str(path), bag.is2, topics[0].msgtype)
+        parse = _Messages(str(path), is_ros2, topics[0].msgtype)
         for number, (_, _, raw) in enumerate(bag.messages(chosen)):
             try:
                 yield parse(bytes(raw))

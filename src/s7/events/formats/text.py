@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import NoReturn
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 
 from s7.events.container import Events
 from s7.events.formats.base import ByteFormat, Decoder
@@ -21,6 +21,8 @@ from s7.events.formats.writers import decimal_digits
 # Lines by which the columns are found if they have no names.
 SAMPLE = 64
 LONGEST_LINE = 2**12
+# Digits of whole numbers that are exact in double precision.
+EXACT = 15
 _SPACES = bytes.maketrans(b",;\t", b"   ")
 _GEOMETRY = re.compile(rb"[#%]\s*(?:geometry|sensor)\D+(\d{1,5})\D+(\d{1,5})\s*$", re.IGNORECASE)
 _TEXT = re.compile(rb"[\x09\x0a\x0d\x20-\x7e]+")
@@ -42,6 +44,38 @@ def _numbers(text: bytes) -> Float[np.ndarray, " N"] | None:
             return np.fromstring(text, np.float64, sep=" ")
     except (ValueError, DeprecationWarning):
         return None
+
+
+def _whole_numbers(
+    raw: UInt8[np.ndarray, " B"], word: Bool[np.ndarray, " B"], starts: Int[np.ndarray, " N"], width: int
+) -> Float[np.ndarray, " N"] | None:
+    """The numbers of a table if all of them are digits only, else None. Much faster than `_numbers`.
+
+    Args:
+        raw: The text.
+        word: Whether each byte is part of a number.
+        starts: Where the numbers start.
+        width: The number of columns.
+    """
+    digits = raw - np.uint8(ord("0"))
+    if np.count_nonzero(digits < 10) != np.count_nonzero(word):
+        return None
+    last = word.copy()
+    last[:-1] &= ~word[1:]
+    ends = np.flatnonzero(last)
+    numbers = np.empty(len(starts), np.float64)
+    for column in range(width):
+        first, end = starts[column::width], ends[column::width]
+        length = int((end - first).max(initial=0)) + 1
+        if length > EXACT:
+            return None
+        value = digits.take(end).astype(np.int64)
+        for place in range(1, length):
+            at = end - place
+            # Places before the first digit are of the number before, or of the text before all numbers.
+            value += digits.take(np.maximum(at, 0)) * (at >= first) * np.int64(10**place)
+        numbers[column::width] = value
+    return numbers
 
 
 class Text(ByteFormat, name="text"):
@@ -157,7 +191,8 @@ class TextDecoder(Decoder):
             n = int(np.argmax(wrong))
             self._fail_line(body, n, f"{counts[n]} columns, expected {self._width}")
         lines = np.flatnonzero(counts)
-        numbers = _numbers(plain)
+        numbers = _whole_numbers(raw, word, np.flatnonzero(starts), self._width)
+        numbers = _numbers(plain) if numbers is None else numbers
         if numbers is None or len(numbers) != len(lines) * self._width:
             # The first line that is not of numbers: all lines before it are.
             n = bisect_left(ends, True, key=lambda end: _numbers(plain[: end + 1]) is None)
