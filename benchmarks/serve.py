@@ -37,7 +37,7 @@ def main() -> None:
     """Measure and print both kinds of load."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--streams", type=int, default=100, help="connections at the same time (default 100)")
-    parser.add_argument("--rate", type=int, default=5000, help="events per second of a paced stream (default 5000)")
+    parser.add_argument("--rate", type=int, default=2000, help="events per second of a paced stream (default 2000)")
     parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement (default 5)")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead of text")
     options = parser.parse_args()

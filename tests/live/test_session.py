@@ -101,6 +101,9 @@ def test_a_recording_plays_at_its_pace(session, clock, recording):
     assert len(events) > 100
     assert events.max(0).tolist() <= [11, 8, 1]
     session.replay()
+    again, events = read_frame(session.frame())
+    assert again["run"] == about["run"] + 1
+    assert (again["points"], again["events"], len(events)) == ([], 0, 0)
     play(session, clock, 0.05)
     assert session.live.events == 2000
 

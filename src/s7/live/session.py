@@ -97,7 +97,8 @@ class Session:
         self._allowance = Allowance(limits.rate, clock)
         self._window = Window(served.inputs, served.selection)
         self._schedule = self._new_schedule()
-        self._dropped = self._messages = 0
+        # `_run` is the number of resets, after which viewers start their charts anew.
+        self._dropped = self._messages = self._run = 0
         self._lag = self._latency = 0.0
         # Event counts at the ends of the last frames, for the rate.
         self._counts: list[tuple[float, int]] = []
@@ -191,14 +192,22 @@ class Session:
         """Go back to the state before the first event."""
         self.live.reset()
         self._schedule = self._new_schedule()
+        self._window.clear()
         self._dropped, self._lag, self.error, self._counts = 0, 0.0, "", []
+        self._run += 1
 
     # What a viewer sees.
 
     def frame(self) -> bytes:
         """A frame with everything since the last one."""
         about, events = self._window.take()
-        about |= {"type": "frame", "events": self.live.events, "dropped": self._dropped, "rate": round(self._rate())}
+        about |= {
+            "type": "frame",
+            "run": self._run,
+            "events": self.live.events,
+            "dropped": self._dropped,
+            "rate": round(self._rate()),
+        }
         about |= {"lag_ms": round(self._lag * 1e3, 2), "latency_ms": round(self._latency * 1e3, 3)}
         about |= {"playback": self.describe_playback()}
         return frame(about, events)

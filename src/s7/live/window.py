@@ -60,9 +60,13 @@ class Window:
         if self._inputs.kind == "numbers":
             about["values"] = [[_rounded(v) for v in p.sample[-1].ravel()[:CHANNELS].tolist()] for p in points]
         pixels = self._pixels()
+        self.clear()
+        return about, pixels
+
+    def clear(self) -> None:
+        """Start anew."""
         self._events.clear()
         self._points.clear()
-        return about, pixels
 
     def _openness(self, points: list[_Point]) -> list[list[float]]:
         """One row for each sampled event. The number of events is always the same, so that it compiles once."""

@@ -69,6 +69,7 @@ function greet({ model, session, limits, playback, events }) {
   $("model").textContent = model.name;
   $("about").textContent = `reads ${reads[model.kind]}, ${GROUPED.format(model.parameters)} parameters`;
   document.title = `${model.name} – s7 live`;
+  if (state.charts && JSON.stringify(model) !== JSON.stringify(state.built)) return location.reload();
   if (!state.charts) build(model);
   $("empty").hidden = events > 0 || playback !== null;
   player(playback);
@@ -94,7 +95,7 @@ function build(model) {
     document.querySelector("#selection .key").hidden = true;
     $("selection-note").textContent = "The transition of this model's first layer does not depend on the input.";
   }
-  state.charts = { input, scores, open };
+  Object.assign(state, { charts: { input, scores, open }, built: model });
   state.rows = model.names.map((name, n) => bar(name, n));
   $("bars").classList.toggle("many", model.names.length > 16);
   $("bars").replaceChildren(...state.rows.map(({ row }) => row));
@@ -123,8 +124,8 @@ function see(data) {
   const about = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, size)));
   const events = new Uint16Array(data.slice(4 + size));
   const { input, scores, open } = state.charts;
-  if (about.events < (state.events ?? 0) || (about.points.length && about.points[0][1] < (state.events ?? 0))) restart();
-  state.events = about.events;
+  if (about.run !== state.run) for (const chart of [input, scores, open]) chart?.clear();
+  state.run = about.run;
   if (about.values) input.add(about.points.map(([time, count], k) => [time, count, about.values[k]]));
   else if (events.length) input.add(events, about.points);
   scores.add(about.points);
@@ -133,11 +134,6 @@ function see(data) {
   if (about.points.length) predict(about.points.at(-1));
   numbers(about);
   player(about.playback);
-}
-
-function restart() {
-  const { input, scores, open } = state.charts;
-  for (const chart of [input, scores, open]) chart?.clear();
 }
 
 function predict([time, count, scores]) {
