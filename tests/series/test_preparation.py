@@ -46,6 +46,21 @@ def test_the_unit_of_time_does_not_matter():
     np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_irregular_series_at_even_times():
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.choice(40, 15, replace=False))[None].repeat(2, 0) * 7.0
+    x = times / 7 * [[1], [2]]
+    series = as_collection(x, times=times)
+    preparation = Preparation.of(series).on_grid(series)
+    values, dt = preparation.arrays(series)
+    assert dt is None
+    assert preparation.unit is not None
+    assert preparation.grid == pytest.approx(7 / preparation.unit)  # the smallest gap is the most frequent one
+    for part in values:
+        np.testing.assert_allclose(np.diff(part[:, 0], 2), 0, atol=1e-5)  # straight lines stay straight
+        assert len(part) == (times[0, -1] - times[0, 0]) / 7 + 1
+
+
 def test_each_series_by_itself():
     x = np.random.default_rng(0).normal(size=(3, 50, 1)) * [[[1]], [[10]], [[0]]]
     series = as_collection(x)

@@ -18,8 +18,8 @@ from s7.version import __version__
 
 # The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
 ORDER = (
-    *("tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables", "report", "bench"),
-    *("events", "stream", "serve"),
+    *("fit", "predict", "tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables"),
+    *("report", "bench", "events", "stream", "serve"),
 )
 NOT_COMMANDS = ("main",)
 

@@ -112,7 +112,7 @@ def fit_ensemble(series: Collection, target: Target, request: Request) -> Ensemb
     plan = plan_for(traits, **request.settings)
     candidates: list[Candidate] = []
     if request.random_states and not target.per_step and len(series) <= MOST_FOR_RIDGE:
-        candidates.append(_closed_form(series, target, preparation, traits, request.seed))
+        candidates.append(_closed_form(series, target, preparation, request.seed))
         request.say(f"random states: {_score(candidates[0], target)} (leave-one-out)")
     folds = folds_of(target, len(series), max(2, request.members), request.seed)
     trained = []
@@ -156,11 +156,13 @@ def folds_of(target: Target, samples: int, count: int, seed: int) -> list[Int[np
     return [np.sort(order[n::count]) for n in range(count)]
 
 
-def _closed_form(series: Collection, target: Target, preparation: Preparation, traits: Traits, seed: int) -> Candidate:
+def _closed_form(series: Collection, target: Target, preparation: Preparation, seed: int) -> Candidate:
     rng = np.random.default_rng(seed)
+    # Fractions of steps are fractions of time only if the steps are even.
+    preparation = preparation.on_grid(series)
     values, dt = preparation.arrays(series)
     samples = Samples.of(values, np.zeros(len(series), int), dt)
-    duration = traits.length if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
+    duration = float(np.median(samples.lengths)) if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
     model = random_states(samples.event_shape[0], duration, rng, kernels=KERNELS, outputs=target.outputs)
     model = with_thresholds(model, values, dt, rng)
     features = features_of(model, samples, batches_of(samples))

@@ -12,6 +12,9 @@ from s7.series.patches import patched
 
 # Standardized values are limited to this, so that a single broken reading does not drown all others.
 LIMIT = 20.0
+# Even times are at most this many times as dense as the steps of the training data, and at most this many in all.
+FINEST = 4
+LONGEST = 8192
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Preparation:
         unit: The mean gap, in which gaps are counted; None if the model reads no gaps.
         per_series: Whether each series is standardized by itself rather than by `mean` and `scale`.
         patch: The number of steps that are one event.
+        grid: The step of even times at which irregular series are interpolated, in units of `unit`; None to give the
+            model the steps as they are, with their gaps.
     """
 
     mean: tuple[float, ...]
@@ -35,6 +40,7 @@ class Preparation:
     unit: float | None = None
     per_series: bool = False
     patch: int = 1
+    grid: float | None = None
 
     @classmethod
     def of(cls, train: Collection) -> "Preparation":
@@ -65,7 +71,24 @@ class Preparation:
     @property
     def features(self) -> int:
         """The number of features of a step: channels and indicators, and in patches of irregular time the gap."""
-        return len(self.mean) + len(self.indicators) + (self.unit is not None and self.patch > 1)
+        return len(self.mean) + len(self.indicators) + (self.reads_gaps and self.patch > 1)
+
+    @property
+    def reads_gaps(self) -> bool:
+        """Whether the model is given gaps."""
+        return self.unit is not None and self.grid is None
+
+    def on_grid(self, train: Collection) -> "Preparation":
+        """The preparation that interpolates irregular series at even times, as fine as most gaps of training data."""
+        if self.unit is None:
+            return self
+        dt = _without_empty_rows(train, "training data")[1]
+        gaps = np.concatenate([part[1:] for part in dt]) / self.unit
+        positive = gaps[gaps > 0]
+        if not len(positive):
+            return self
+        longest = max(float(part[1:].sum()) for part in dt) / self.unit
+        return replace(self, grid=max(float(np.quantile(positive, 0.1)), 1 / FINEST, longest / LONGEST))
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -97,7 +120,12 @@ class Preparation:
             raise ValueError(f"{name}: {len(series.channels)} channels, expected {len(self.mean)} as in training")
         values, between = _without_empty_rows(series, name)
         rows = [self._standardized(part) for part in values]
-        return rows, None if self.unit is None else [part / self.unit for part in between]
+        if self.unit is None:
+            return rows, None
+        between = [part / self.unit for part in between]
+        if self.grid is None:
+            return rows, between
+        return [interpolated(part, dt, self.grid) for part, dt in zip(rows, between, strict=True)], None
 
     def _standardized(self, values: Float[np.ndarray, "L C"]) -> Float[np.ndarray, "L F"]:
         mean, scale = np.array(self.mean), np.array(self.scale)
@@ -109,6 +137,21 @@ class Preparation:
         if missing.any():
             standard = forward_filled(standard)
         return np.concatenate([standard, indicators], 1).astype(np.float32)
+
+
+def interpolated(
+    values: Float[np.ndarray, "L F"], dt: Float[np.ndarray, " L"], step: float
+) -> Float[np.ndarray, "K F"]:
+    """A series at even times from its first step to its last, linear between its steps.
+
+    Args:
+        values: The values.
+        dt: The gaps before them.
+        step: The distance of the even times.
+    """
+    times = np.cumsum(dt) - dt[0]
+    even = np.arange(int(times[-1] / step + 1e-6) + 1) * step
+    return np.stack([np.interp(even, times, column) for column in values.T], 1).astype(values.dtype)
 
 
 def forward_filled(values: Float[np.ndarray, "L C"]) -> Float[np.ndarray, "L C"]:
