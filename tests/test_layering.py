@@ -61,7 +61,21 @@ WITHOUT_JAX = [
     ["events", "info", "events.csv"],
 ]
 COMMANDS = (
-    *("ablate", "bench", "compare", "data", "eval", "events", "export", "models", "report", "serve", "stream"),
+    *(
+        "ablate",
+        "bench",
+        "compare",
+        "data",
+        "eval",
+        "fit",
+        "events",
+        "export",
+        "models",
+        "predict",
+        "report",
+        "serve",
+        "stream",
+    ),
     *("tables", "tasks", "train", "verify"),
 )
 

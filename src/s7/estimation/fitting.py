@@ -32,6 +32,10 @@ from s7.training.objectives import CrossEntropy, MeanSquared
 
 # Random kernels of each bank of random states, in each direction of time.
 KERNELS = 84
+# Trained models leave out one of this many folds, if there are not more models.
+FOLDS = 5
+# The smallest temperature: no answer is more certain than a data set of moderate size can justify.
+SHARPEST = 0.2
 # With fewer samples than this, single epochs are not compared: the last average of the weights is kept.
 ENOUGH_TO_VALIDATE = 40
 # With more samples than this, the decomposition of the ridge regression is too slow; models are trained instead.
@@ -114,7 +118,7 @@ def fit_ensemble(series: Collection, target: Target, request: Request) -> Ensemb
     if request.random_states and not target.per_step and len(series) <= MOST_FOR_RIDGE:
         candidates.append(_closed_form(series, target, preparation, request.seed))
         request.say(f"random states: {_score(candidates[0], target)} (leave-one-out)")
-    folds = folds_of(target, len(series), max(2, request.members), request.seed)
+    folds = folds_of(target, len(series), max(FOLDS, request.members), request.seed)
     trained = []
     for number in range(request.members):
         minutes = None
@@ -265,7 +269,7 @@ def _temperature(outputs: Float[np.ndarray, "N K"], labels: Int[np.ndarray, " N"
         likelihood = log_softmax(outputs / np.exp(log_temperature), 1)
         return -float(likelihood[np.arange(len(labels)), labels].mean())
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-5, 3), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=(np.log(SHARPEST), 3), method="bounded").x))
 
 
 def _score(one: Candidate, target: Target) -> str:
