@@ -408,6 +408,21 @@ def test_a_saved_stream_continues_bit_equal(tmp_path, head, transition):
         again.push(1)
 
 
+def test_a_stream_can_be_saved_and_copied_between_any_two_events(tmp_path):
+    """Also between the end of a window and the events at which the blocks above it are computed."""
+    model = make_model(stages=(s7.Stage(1, 2), s7.Stage(3), s7.Stage(1, 3)))
+    events, dt = random_events(TOKENS, 17), random_gaps(17)
+    undisturbed, saved, copied = Stream(model), Stream(model), Stream(model)
+    for event, gap in zip(events, dt, strict=True):
+        saved = Stream.restore(model, saved.save(tmp_path / "stream.safetensors"))
+        copied = copied.copy()
+        for stream in (undisturbed, saved, copied):
+            stream.push(event, gap)
+    assert_close(undisturbed.answer(), expected(model, events, dt))
+    np.testing.assert_array_equal(saved.answer(), undisturbed.answer())
+    np.testing.assert_array_equal(copied.answer(), undisturbed.answer())
+
+
 def test_a_stream_of_another_model_is_rejected(tmp_path):
     model = make_model(depth=1)
     stream = Stream(model)

@@ -54,8 +54,8 @@ the same function in a `lax.scan` over 1,000 events; a chunk is one call with ma
 the weights, which does not pay off for a single event: such short sequences run on XLA unless the backend is chosen
 explicitly. `s7.Stream` packs them once. `onnxruntime` runs the exported step on one thread. The mode `push` feeds
 events one by one without asking for answers, with gaps; its percentiles are those of the best of three series of 20,000
-single calls. In a model that pools, `push, window` are the events that end a window of the first block, and `push, all
-windows` those that end the windows of all blocks, so that everything above them is computed too.""",
+single calls. In a model that pools, `s7.Stream` runs the blocks above the first one by one at the events that follow
+the end of a window, so that no event takes much longer than the others.""",
 }
 
 

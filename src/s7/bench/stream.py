@@ -5,9 +5,8 @@ Python between events. `chunk` takes many events at once. `s7.Stream` does the s
 answers after each event. onnxruntime, if it is installed, runs the exported step on one thread in the same loop.
 
 The mode "push" feeds `s7.Stream` events without asking for answers, with percentiles of single calls. In a model that
-pools, most events only update the state of the first block. The last event of a window also costs the output of that
-block and the next blocks, up to the first whose window is not full. These events are shown separately: "push, window"
-are those that end a window of the first block only, "push, all windows" those that end the windows of all blocks.
+pools, the blocks above the first run once per window. `s7.Stream` runs one of these blocks at each of the events that
+follow the end of a window, so that no event takes much longer than the others.
 """
 
 import gc
@@ -113,9 +112,8 @@ def _rows_of(task: str, part: str, streamed: Any, events: np.ndarray, runs: int,
             yield about | {"mode": mode, "implementation": name, "event_us": took / count * 1e6, "event_ratio": ratio}
     if streams:
         say(f"{task}, {part}, timing single calls")
-        calls = _single_calls(streamed, events)
-        for mode, chosen in _kinds(streamed, len(calls)).items():
-            yield about | {"mode": mode, "implementation": ENGINE, "event_ratio": None} | _percentiles(calls[chosen])
+        percentiles = _percentiles(_single_calls(streamed, events))
+        yield about | {"mode": "push", "implementation": ENGINE, "event_ratio": None} | percentiles
 
 
 def _engine(model: S7Model, events: np.ndarray, one_by_one: bool) -> Run:
@@ -187,17 +185,6 @@ def _timed_pushes(stream: Stream, calls: list[tuple[Any, float]]) -> np.ndarray:
         stream.push(event, gap)
         took[k] = clock() - start
     return took
-
-
-def _kinds(model: S7Model, count: int) -> dict[str, np.ndarray]:
-    """Return which events belong to each mode: all of them and, in a model that pools, the ends of windows."""
-    position = np.arange(1, count + 1)
-    kinds = {"push": position > 0}
-    if model.stride > 1:
-        first = next(block.stride for block in model.blocks if block.stride > 1)
-        kinds["push, window"] = (position % first == 0) & (position % model.stride != 0)
-        kinds["push, all windows"] = position % model.stride == 0
-    return {mode: chosen for mode, chosen in kinds.items() if chosen.any()}
 
 
 def _percentiles(took: np.ndarray) -> Row:

@@ -11,7 +11,7 @@ WIDTHS = {
     "block": 22,
     "preset": 6,
     "implementation": 20,
-    "mode": 17,
+    "mode": 14,
     "L": 9,
     "numbers": 7,
     "format": 12,

@@ -12,6 +12,14 @@ struct Window {
   float weight, gap;
 };
 
+// The output of a full window that has not reached the blocks above: the next block, or 0 if there is none, and its
+// gap.
+struct Deferred {
+  int64_t block;
+  bool timed;
+  float gap;
+};
+
 // The running mean that a head reads. It is in double precision because a stream can have any number of events.
 struct Totals {
   double weight, number;

@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "stream_encoder.h"
-#include "stream_memory.h"
+#include "stream_head.h"
 
 namespace s7::S7_ISA::stream {
 
-using s7::stream::HeadPlan;
 using s7::stream::ModelPlan;
-using s7::stream::Reading;
 
 class Model {
  public:
@@ -21,7 +19,7 @@ class Model {
       : depth_(plan.depth), blocks_(new Block[size_t(plan.depth)]), places_(new BlockPlace[size_t(plan.depth)]) {
     for (int64_t b = 0; b < depth_; ++b) blocks_[b] = Block(plan.blocks[b]);
     encoder_ = Encoder(plan.encoder, plan.blocks[0].width);
-    pack_head(plan.head);
+    head_ = Head(plan.head);
     lay_out();
     if (encoder_.reads_tokens()) tabulate(plan.most_table_bytes);
   }
@@ -34,6 +32,7 @@ class Model {
   void push_tokens(char* memory, const int32_t* tokens, const float* gaps, int64_t count) const {
     const State state(memory);
     const Work work = work_in(memory);
+    catch_up(memory, count == 1 ? 1 : depth_);
     const Tile encoded = signal(memory, 0);
     const float *u[kTile], *drive[kTile];
     for (int64_t first = 0; first < count; first += kTile) {
@@ -50,13 +49,14 @@ class Model {
         }
       }
       run(memory, state, work, 0, u, table_.size() > 0 ? drive : nullptr, gaps == nullptr ? nullptr : gaps + first,
-          part);
+          part, count == 1);
     }
   }
 
   void push_vectors(char* memory, const float* inputs, const float* gaps, int64_t count) const {
     const State state(memory);
     const Work work = work_in(memory);
+    catch_up(memory, count == 1 ? 1 : depth_);
     const Tile encoded = signal(memory, 0);
     float* room = reinterpret_cast<float*>(memory + encoder_work_);
     const float* u[kTile];
@@ -66,7 +66,7 @@ class Model {
         encoder_.encode(inputs + (first + t) * encoder_.inputs(), room, encoded[t]);
         u[t] = encoded[t];
       }
-      run(memory, state, work, 0, u, nullptr, gaps == nullptr ? nullptr : gaps + first, part);
+      run(memory, state, work, 0, u, nullptr, gaps == nullptr ? nullptr : gaps + first, part, count == 1);
     }
   }
 
@@ -74,6 +74,7 @@ class Model {
   void read(char* memory, bool timed, float* answer) const {
     State state(memory);
     const Work work = work_in(memory);
+    catch_up(memory, depth_);
     if (pools_) {
       std::memcpy(memory + copy_, memory, size_t(state_size_));
       state = State(memory + copy_);
@@ -82,26 +83,16 @@ class Model {
         const float gap = close_window(state, work, b, 0);
         finish_windows(memory, work, b, 1);
         const float* u[] = {signal(memory, b + 1)[0]};
-        run(memory, state, work, b + 1, u, nullptr, timed ? &gap : nullptr, 1);
+        run(memory, state, work, b + 1, u, nullptr, timed ? &gap : nullptr, 1, false);
       }
     }
-    float *features = work.normalised[0], *outputs = reinterpret_cast<float*>(memory + answer_);
-    const int64_t H = blocks_[depth_ - 1].out();
-    if (reading_ == Reading::kLast) {
-      std::memcpy(features, state.at<float>(head_last_), size_t(H) * sizeof(float));
-    } else {
-      const Totals totals = *state.at<Totals>(head_totals_);
-      const double divisor = totals.weight > 0 ? totals.weight : totals.number > 0 ? totals.number : 1;
-      const double* sum = state.at<double>(head_sum_);
-      for (int64_t n = 0; n < H; ++n) features[n] = float(sum[n] / divisor);
-    }
-    head_.apply(features, &head_bias_[0], outputs);
-    for (int64_t n = 0; n < outputs_; ++n) answer[n] = outputs[n] * head_scale_[n] + head_mean_[n];
+    head_.read(state, work.normalised[0], reinterpret_cast<float*>(memory + answer_), answer);
   }
 
   // The state as numbers: x and, in a pooling block, the window of each block, then the running mean of the head.
   int64_t state_numbers() const { return state_numbers_; }
   void save(const char* memory, double* numbers) const {
+    catch_up(const_cast<char*>(memory), depth_);
     each_number(State(const_cast<char*>(memory)), [&](auto* from, int64_t n) {
       for (int64_t k = 0; k < n; ++k) *numbers++ = double(from[k]);
     });
@@ -128,54 +119,94 @@ class Model {
     }
     if (!possible) return false;
     std::memcpy(memory, memory + copy_, size_t(state_size_));
+    deferred(memory) = Deferred{};
     return true;
   }
 
  private:
   // Feeds `count` vectors to block b and to the blocks above it, as far as windows become full. `drive` is what block b
-  // computes from single events, if it is known. `gaps` is null in regular time.
+  // computes from single events, if it is known. `gaps` is null in regular time. With `defer`, which needs a count of
+  // 1, the blocks above a full window are left to `catch_up`.
   void run(char* memory, State state, const Work& work, int64_t b, const float* const* u, const float* const* drive,
-           const float* gaps, int64_t count) const {
-    const bool timed = gaps != nullptr;
-    const float *inputs[kTile], *drives[kTile];
+           const float* gaps, int64_t count, bool defer) const {
+    const float* inputs[kTile];
     float window_gaps[kTile];
     for (; b < depth_; ++b) {
-      const Block& block = blocks_[b];
-      float* x = state.at<float>(places_[b].x);
-      const bool known = drive != nullptr;
-      if (!known) {
-        block.prepare(u, work.normalised, count);
-        block.drive(work.normalised, work, count);
-        for (int64_t t = 0; t < count; ++t) drives[t] = work.drive[t];
-        drive = drives;
-      }
-      if (block.stride() == 1) {
-        for (int64_t t = 0; t < count; ++t) {
-          block.advance(drive[t], timed, timed ? gaps[t] : 1.0f, x);
-          block.copy_state(x, work.rows[t]);
-        }
-        if (known) block.prepare(u, work.normalised, count);
-        block.output(work.normalised, u, work, signal(memory, b + 1), count);
-      } else {
-        int64_t windows = 0;
-        for (int64_t t = 0; t < count; ++t) {
-          const float gap = timed ? gaps[t] : 1.0f;
-          block.advance(drive[t], timed, gap, x);
-          if (!add_to_window(state, b, u[t], gap)) continue;
-          window_gaps[windows] = close_window(state, work, b, windows);  // `gaps` may be this array, up to t
-          ++windows;
-        }
-        if (windows == 0) return;
-        finish_windows(memory, work, b, windows);
-        count = windows;
-        if (timed) gaps = window_gaps;
-      }
+      if (defer && blocks_[b].stride() > 1 && state.at<Window>(places_[b].window)->events + 1 == blocks_[b].stride())
+        catch_up(memory, depth_);  // windows reach the blocks above in order
+      count = pass(memory, state, work, b, u, drive, gaps, count, window_gaps);
+      if (count == 0) return;
+      const bool pooled = blocks_[b].stride() > 1;
+      if (pooled && gaps != nullptr) gaps = window_gaps;
       const Tile outputs = signal(memory, b + 1);
+      if (defer && pooled && b + 1 < depth_) {
+        std::memcpy(memory + deferred_signal_, outputs[0], size_t(width_) * sizeof(float));
+        deferred(memory) = {b + 1, gaps != nullptr, gaps == nullptr ? 1.0f : gaps[0]};
+        return;
+      }
       for (int64_t t = 0; t < count; ++t) inputs[t] = outputs[t];
       u = inputs;
       drive = nullptr;
     }
-    for (int64_t t = 0; t < count; ++t) absorb(state, u[t], timed ? gaps[t] : 1.0f);
+    for (int64_t t = 0; t < count; ++t) head_.absorb(state, u[t], gaps == nullptr ? 1.0f : gaps[t]);
+  }
+
+  // Feeds `count` vectors to block b. Returns the number of outputs, which are in signal b + 1: one per vector, or one
+  // per full window, with the gaps of these windows in `window_gaps`. `gaps` may be the same array.
+  int64_t pass(char* memory, State state, const Work& work, int64_t b, const float* const* u, const float* const* drive,
+               const float* gaps, int64_t count, float* window_gaps) const {
+    const Block& block = blocks_[b];
+    float* x = state.at<float>(places_[b].x);
+    const bool timed = gaps != nullptr, known = drive != nullptr;
+    const float* drives[kTile];
+    if (!known) {
+      block.prepare(u, work.normalised, count);
+      block.drive(work.normalised, work, count);
+      for (int64_t t = 0; t < count; ++t) drives[t] = work.drive[t];
+      drive = drives;
+    }
+    if (block.stride() == 1) {
+      for (int64_t t = 0; t < count; ++t) {
+        block.advance(drive[t], timed, timed ? gaps[t] : 1.0f, x);
+        block.copy_state(x, work.rows[t]);
+      }
+      if (known) block.prepare(u, work.normalised, count);
+      block.output(work.normalised, u, work, signal(memory, b + 1), count);
+      return count;
+    }
+    int64_t windows = 0;
+    for (int64_t t = 0; t < count; ++t) {
+      const float gap = timed ? gaps[t] : 1.0f;
+      block.advance(drive[t], timed, gap, x);
+      if (add_to_window(state, b, u[t], gap)) {
+        window_gaps[windows] = close_window(state, work, b, windows);
+        ++windows;
+      }
+    }
+    if (windows > 0) finish_windows(memory, work, b, windows);
+    return windows;
+  }
+
+  // Feeds the output of a window, if one is waiting, to at most `most` further blocks. Between single events this
+  // spreads the work of the blocks above over the following events, so that none of them takes long.
+  void catch_up(char* memory, int64_t most) const {
+    Deferred& waiting = deferred(memory);
+    const State state(memory);
+    for (; most > 0 && waiting.block > 0; --most) {
+      const int64_t b = waiting.block;
+      const float* u[] = {reinterpret_cast<const float*>(memory + deferred_signal_)};
+      const float* gap = waiting.timed ? &waiting.gap : nullptr;
+      float window_gap = waiting.gap;
+      const bool complete = pass(memory, state, work_in(memory), b, u, nullptr, gap, 1, &window_gap) > 0;
+      if (complete && b + 1 == depth_)
+        head_.absorb(state, signal(memory, depth_)[0], waiting.timed ? window_gap : 1.0f);
+      if (complete && b + 1 < depth_) {
+        std::memcpy(memory + deferred_signal_, signal(memory, b + 1)[0], size_t(width_) * sizeof(float));
+        waiting = {b + 1, waiting.timed, window_gap};
+      } else {
+        waiting = Deferred{};
+      }
+    }
   }
 
   // Adds an event to the window. Returns whether the window is full.
@@ -226,29 +257,6 @@ class Model {
     blocks_[b].output(work.normalised, skip, work, signal(memory, b + 1), count);
   }
 
-  void absorb(State state, const float* u, float gap) const {
-    const int64_t H = blocks_[depth_ - 1].out();
-    if (reading_ == Reading::kLast) {
-      std::memcpy(state.at<float>(head_last_), u, size_t(H) * sizeof(float));
-      return;
-    }
-    Totals& totals = *state.at<Totals>(head_totals_);
-    const double weight = reading_ == Reading::kTimeMean ? double(gap) : 1.0;
-    accumulate<double>(u, weight, totals.weight, H, state.at<double>(head_sum_));
-    totals.weight += weight;
-    totals.number += 1;
-  }
-
-  void pack_head(const HeadPlan& plan) {
-    reading_ = plan.kind;
-    outputs_ = plan.outputs;
-    head_ = Matrix(plan.width, padded(plan.outputs));
-    head_.put(plan.W, plan.outputs, plan.width, 0, 0);
-    head_bias_ = padded_copy(plan.c, plan.outputs);
-    head_scale_ = padded_copy(plan.scale, plan.outputs);
-    head_mean_ = padded_copy(plan.mean, plan.outputs);
-  }
-
   void lay_out() {
     Places state;
     WorkSizes sizes;
@@ -262,10 +270,7 @@ class Model {
       place.sum = state.add<float>(block.stride() > 1 ? block.padded_width() : 0);
       sizes.include(block.work_sizes());
     }
-    const int64_t H = blocks_[depth_ - 1].out();
-    head_last_ = state.add<float>(reading_ == Reading::kLast ? H : 0);
-    head_sum_ = state.add<double>(reading_ == Reading::kLast ? 0 : H);
-    head_totals_ = state.add<Totals>(1);
+    head_.lay_out(state);
     state_size_ = state.size();
 
     Places memory;
@@ -274,7 +279,9 @@ class Model {
     width_ = sizes.width;
     for (int64_t& place : signals_) place = memory.add<float>(kTile * width_ + kLane);
     encoder_work_ = memory.add<float>(encoder_.work_size() + kLane);
-    answer_ = memory.add<float>(padded(outputs_));
+    answer_ = memory.add<float>(head_.padded_outputs());
+    deferred_ = memory.add<Deferred>(1);
+    deferred_signal_ = memory.add<float>(width_ + kLane);
     const int64_t wanted[] = {sizes.width,   sizes.drive, sizes.rows,  sizes.width,
                               sizes.factors, sizes.width, sizes.width, sizes.width};
     for (int n = 0; n < kWorks; ++n) works_[n] = {memory.add<float>(kTile * wanted[n] + kLane), wanted[n]};
@@ -318,6 +325,8 @@ class Model {
   // Returns the inputs of block b, which are also the outputs of block b - 1.
   Tile signal(char* memory, int64_t b) const { return {reinterpret_cast<float*>(memory + signals_[b % 2]), width_}; }
 
+  Deferred& deferred(char* memory) const { return *reinterpret_cast<Deferred*>(memory + deferred_); }
+
   // Calls f(pointer, count) for all numbers of a state, without padding.
   template <class F>
   void each_number(State state, F f) const {
@@ -334,24 +343,20 @@ class Model {
       f(state.at<float>(places_[b].last), block.width());
       f(state.at<float>(places_[b].sum), block.width());
     }
-    const int64_t H = blocks_[depth_ - 1].out();
-    if (reading_ == Reading::kLast) return f(state.at<float>(head_last_), H);
-    f(state.at<double>(head_sum_), H);
-    f(&state.at<Totals>(head_totals_)->weight, 1);
-    f(&state.at<Totals>(head_totals_)->number, 1);
+    head_.each_number(state, f);
   }
 
   int64_t depth_ = 0;
   std::unique_ptr<Block[]> blocks_;
   std::unique_ptr<BlockPlace[]> places_;
   Encoder encoder_;
-  Matrix head_;
-  Buffer<float> head_bias_, head_scale_, head_mean_, table_;
-  Reading reading_ = Reading::kMean;
-  int64_t outputs_ = 0, row_size_ = 0;
+  Head head_;
+  Buffer<float> table_;
+  int64_t row_size_ = 0;
   bool pools_ = false;
-  int64_t head_last_ = 0, head_sum_ = 0, head_totals_ = 0, state_size_ = 0, state_numbers_ = 0;
+  int64_t state_size_ = 0, state_numbers_ = 0;
   int64_t copy_ = 0, width_ = 0, signals_[2] = {}, encoder_work_ = 0, answer_ = 0, memory_size_ = 0;
+  int64_t deferred_ = 0, deferred_signal_ = 0;
   // Scratch memory: its offset in bytes, and its size in floats; per event, except for the products.
   struct Scratch {
     int64_t place, size;
