@@ -25,7 +25,7 @@ HOME: dict[str, str] = vars(s7)["_HOME"]
 LAYERS = (
     "version",
     "registry",
-    "settings storage",
+    "settings storage hub",
     "interrupts machine records run_folder progress publishing presets tables",
     "tokens",
     "data",
@@ -38,6 +38,7 @@ LAYERS = (
     "config model_inputs model structure files",
     "stream_program stream",
     "export",
+    "sharing",
     "training inference",
     "estimation",
     "tasks",
@@ -61,21 +62,8 @@ WITHOUT_JAX = [
     ["events", "info", "events.csv"],
 ]
 COMMANDS = (
-    *(
-        "ablate",
-        "bench",
-        "compare",
-        "data",
-        "eval",
-        "fit",
-        "events",
-        "export",
-        "models",
-        "predict",
-        "report",
-        "serve",
-        "stream",
-    ),
+    *("ablate", "bench", "compare", "data", "eval", "events", "export", "fit", "models", "predict", "push", "report"),
+    *("serve", "stream"),
     *("tables", "tasks", "train", "verify"),
 )
 

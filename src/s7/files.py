@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from s7 import hub
 from s7.config import ModelConfig
 from s7.model import ModelState, S7Model
 from s7.registry import require_importable
@@ -76,7 +77,9 @@ def load(path: str | os.PathLike) -> Any:
     """Restore a model from a file that `s7.save` wrote.
 
     Args:
-        path: A model file, or a run folder (best.safetensors, else model.safetensors).
+        path: A model file, a run folder (best.safetensors, else model.safetensors), or the name of a shared model:
+            "s7/nmnist", "org/name" or "org/name@revision". Names are looked up in this package, in the local cache
+            of the Hugging Face hub, and on the hub if huggingface_hub is installed.
 
     Raises:
         ValueError: If the file is damaged, or if it needs a class whose module has not been imported.
@@ -260,6 +263,8 @@ def leaf_name(path: tuple) -> str:
 
 
 def _find(path: Path) -> Path:
+    if not path.exists() and hub.is_name(str(path)):
+        path = hub.find_model(str(path))
     if not path.is_dir():
         return path
     for name in NAMES:

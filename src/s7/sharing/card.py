@@ -1,0 +1,104 @@
+"""The card of a shared model: what it is, how well it does, what it reads, and how to use it."""
+
+from typing import Any
+
+from s7.model import S7Model
+from s7.publishing.text import metric_name, metric_value
+from s7.records import Result, RunRecord
+from s7.version import __version__
+
+_CARD = """\
+---
+library_name: s7-ssm
+license: apache-2.0
+tags:
+- state-space-model
+- s7
+{tags}---
+
+# {name}
+
+{about}
+
+```python
+import s7
+
+model = s7.load("{name}")        # pip install 's7-ssm[hub]', or a copy of this folder
+answers = s7.predict(model, inputs, dt)
+stream = s7.Stream(model)        # event by event, if the model is causal
+```
+
+- **Reads**: {reads}
+- **Answers**: {answers}
+- **Time**: {time}
+- **Size**: {parameters:,} parameters; {shape}
+
+{results}
+`golden.safetensors`, if present, holds random inputs and the outputs of this model, to check other implementations.
+"""
+
+_RESULTS = """\
+## Results
+
+| data | {metric} |
+|---|---|
+{rows}
+{protocol} Seed {seed}, {epochs} epochs, the best one by validation data. One run: no deviation over seeds is known.
+{command}
+The model was not tested on other data than these, and was not made for decisions about people.
+
+"""
+
+
+def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
+    """The README of a shared model, with YAML front matter.
+
+    Args:
+        model: The model.
+        name: The name under which it is shared.
+        record: The record of the run that trained it, if known.
+    """
+    config = model.config
+    result = None if record is None else record.result
+    encoder: Any = config.encoder
+    shape = " × ".join(map(str, encoder.event_shape))
+    reads = f"events of {shape} numbers" if encoder.event_shape else f"tokens from 0 to {encoder.size - 1}"
+    if hasattr(encoder, "sensor"):
+        width, height = encoder.sensor
+        reads = f"tokens of events of a camera of {width} × {height} pixels (`s7.tokenize`)"
+    labels = ", ".join(map(str, config.classes))
+    unit = "" if config.time_unit is None else f"; the model's unit of time is {config.time_unit:g}"
+    return _CARD.format(
+        name=name,
+        tags="".join(f"- {tag}\n" for tag in ([result.task] if result and result.task else [])),
+        about=_about(result),
+        reads=reads,
+        answers=f"{config.head.outputs} numbers" + (f", the scores of the classes {labels}" if labels else ""),
+        time=f"gaps before events are {'used' if config.reads_gaps else 'ignored'}{unit}",
+        parameters=model.parameter_count,
+        shape=f"{config.depth} blocks of width {config.width} with {config.state} states",
+        results="" if record is None or result is None else _results(result, record.command),
+    )
+
+
+def _about(result: Result | None) -> str:
+    if result is None or not result.task:
+        return f"A selective state-space model, written by s7 {__version__}."
+    return f"A selective state-space model trained on {result.title or result.task} by s7 {__version__}."
+
+
+def _results(result: Result, command: str | None) -> str:
+    metric = result.metric
+    values = {"validation": result.valid, "test": result.test}
+    rows = "".join(
+        f"| {data} | {metric_value(metric, found[metric])} |\n" for data, found in values.items() if metric in found
+    )
+    protocol = f"Protocol {result.protocol}." if result.protocol else ""
+    return _RESULTS.format(
+        metric=metric_name(metric),
+        rows=rows,
+        protocol=protocol,
+        seed=result.seed,
+        epochs=result.epochs,
+        command="" if command is None else f"Trained by\n\n    {command}\n",
+    )

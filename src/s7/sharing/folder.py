@@ -1,0 +1,58 @@
+"""The folder of a shared model: model.safetensors, config.json, README.md, golden.safetensors and result.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from s7.export.edge import golden
+from s7.files import load, save, to_json
+from s7.model import S7Model
+from s7.records import RESULT
+from s7.run_folder import RunFolder
+from s7.sharing.card import model_card
+from s7.storage import tensors, write_atomically
+from s7.version import __version__
+
+
+def write_shared(source: Path, name: str, folder: Path) -> list[Path]:
+    """Write the folder of a shared model.
+
+    Args:
+        source: A run folder or a model file.
+        name: The name under which it will be shared, org/name.
+        folder: The folder to write to. It is made if needed.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        ValueError: If the file holds something else than an S7Model.
+    """
+    model = load(source)
+    if not isinstance(model, S7Model):
+        raise ValueError(f"{source}: holds a {type(model).__name__}, and only an S7Model can be shared")
+    run = RunFolder(Path(source))
+    record = run.record() if run.is_begun else None
+    files = {
+        "config.json": _json({"library": "s7", "version": __version__, "model": to_json(model.config)}),
+        "README.md": model_card(model, name, record).encode(),
+    }
+    if _streams(model):
+        files["golden.safetensors"] = tensors(golden(model), {"format": "s7-golden", "version": "1"})
+    if run.is_finished:
+        files[RESULT] = (run.path / RESULT).read_bytes()
+    for file, data in files.items():
+        write_atomically(folder / file, data)
+    return [save(model, folder), *(folder / file for file in files)]
+
+
+def _streams(model: S7Model) -> bool:
+    try:
+        model.init_state()
+    except ValueError:
+        return False
+    return True
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
