@@ -31,7 +31,7 @@ from s7.training.callbacks import Callback
 from s7.training.objectives import CrossEntropy, MeanSquared
 
 # Random kernels of each bank of random states, in each direction of time.
-KERNELS = 84
+KERNELS = 168
 # Trained models leave out one of this many folds, if there are not more models.
 FOLDS = 5
 # The smallest temperature: no answer is more certain than a data set of moderate size can justify.

@@ -99,8 +99,8 @@ def random_states(
     *,
     banks: int = 12,
     states: int = 8,
-    kernels: int = 84,
-    thresholds: int = 8,
+    kernels: int = 168,
+    thresholds: int = 4,
     outputs: int = 1,
 ) -> RandomStates:
     """Draw a model without thresholds and readout.
