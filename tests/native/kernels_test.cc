@@ -283,11 +283,13 @@ struct LayerProblem {
     const LayerShape& layer = shape.layer;
     return "layer batch=" + number(layer.batch) + " length=" + number(layer.length) + " width=" + number(layer.width) +
            " state=" + number(layer.state) + " transition=" + number(layer.transition) + " gain=" + number(layer.gain) +
-           " direct=" + number(layer.direct) + " rank=" + number(layer.rank) + (layer.oscillate ? " oscillating" : "") +
-           (layer.reverse ? " reverse" : "") + (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") +
-           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks") +
-           " directions=" + number(shape.directions) + " norm=" + number(shape.norm) +
-           (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") + (in.keys.empty() ? "" : " dropout");
+           " direct=" + number(layer.direct) + " rank=" + number(layer.rank) +
+           (in.W_B.empty() && in.V1.empty() ? " static B" : "") + (in.W_C.empty() && in.U1.empty() ? " static C" : "") +
+           (layer.oscillate ? " oscillating" : "") + (layer.reverse ? " reverse" : "") +
+           (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") + (in.dt.empty() ? "" : " dt") +
+           (in.marks.empty() ? "" : " marks") + " directions=" + number(shape.directions) +
+           " norm=" + number(shape.norm) + (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") +
+           (in.keys.empty() ? "" : " dropout");
   }
 };
 
@@ -312,6 +314,7 @@ struct Options {
   BlockOptions block = {};
   Transition transition = Transition::kStable;
   bool selective = true, bias = true;
+  bool selective_input = true, selective_output = true;  // otherwise B or C is static
 };
 
 std::vector<Options> all_options() {
@@ -327,6 +330,8 @@ std::vector<Options> all_options() {
             one.transition = Transition(one.oscillate ? one_of({0, 1, 2, 3, 4}) : one_of({0, 0, 1}));
             one.selective = generator() % 3 != 0;
             one.bias = generator() % 4 != 0;
+            one.selective_input = generator() % 3 != 0;
+            one.selective_output = generator() % 3 != 0;
             options.push_back(one);
           }
   return options;
@@ -371,13 +376,15 @@ LayerArrays<double> layer_arrays(const Options& options, const LayerShape& shape
   in.B = numbers(rows * width, scale);
   if (options.bias) in.b = numbers(rows);
   in.C = numbers(width * rows, 1 / std::sqrt(double(rows)));
-  if (options.rank == 0) {
-    in.W_B = numbers(rows * width * width, scale);
+  if (options.selective_input && options.rank == 0) in.W_B = numbers(rows * width * width, scale);
+  if (options.selective_output && options.rank == 0)
     in.W_C = numbers(width * rows * width, 1 / std::sqrt(double(rows)));
-  } else {
+  if (options.selective_input && options.rank > 0) {
     in.V1 = numbers(options.rank * width);
     in.V2 = numbers(options.rank * width, scale);
     in.V3 = numbers(rows * options.rank);
+  }
+  if (options.selective_output && options.rank > 0) {
     in.U1 = numbers(options.rank * rows, 1 / std::sqrt(double(rows)));
     in.U2 = numbers(options.rank * width, scale);
     in.U3 = numbers(width * options.rank);
@@ -424,6 +431,7 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
 template <class T>
 struct LayerResults {
   std::vector<T> y, x, raw, input, second_x, second_raw, second_input;
+  std::vector<T> z;  // saved by blocks with a gate and a full output map
 };
 
 struct Discretized {
@@ -534,10 +542,10 @@ void plain_layer(const LayerShape& shape, const LayerArrays<Real>& in, const std
            *y = &out.y[k * width];
       for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + (in.W_w.empty() ? 0 : inner(&in.W_w[p * width], u, width));
       for (int64_t p = 0; p < rows; ++p) input[p] = (in.b.empty() ? 0 : in.b[p]) + inner(&in.B[p * width], u, width);
-      if (shape.rank == 0)
+      if (!in.W_B.empty())
         for (int64_t p = 0; p < rows; ++p)
           for (int64_t j = 0; j < width; ++j) input[p] += inner(&in.W_B[(p * width + j) * width], u, width) * u[j];
-      for (int64_t r = 0; r < shape.rank; ++r)
+      for (int64_t r = 0; r < (in.V1.empty() ? 0 : shape.rank); ++r)
         for (int64_t p = 0; p < rows; ++p)
           input[p] +=
               in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
@@ -553,9 +561,9 @@ void plain_layer(const LayerShape& shape, const LayerArrays<Real>& in, const std
       }
       for (int64_t h = 0; h < width; ++h) {
         y[h] += inner(&in.C[h * rows], states, rows);
-        if (shape.rank == 0)
+        if (!in.W_C.empty())
           for (int64_t p = 0; p < rows; ++p) y[h] += inner(&in.W_C[(h * rows + p) * width], u, width) * states[p];
-        for (int64_t r = 0; r < shape.rank; ++r)
+        for (int64_t r = 0; r < (in.U1.empty() ? 0 : shape.rank); ++r)
           y[h] +=
               in.U3[h * shape.rank + r] * inner(&in.U1[r * rows], states, rows) * inner(&in.U2[r * width], u, width);
         if (shape.direct == Direct::kStatic) y[h] += in.D[h] * u[h];
@@ -691,9 +699,12 @@ LayerResults<T> run_layer(const Kernels<T>& kernels, const LayerProblem& problem
     out.input = out.x;
     if (!in.W_w.empty()) out.raw = unwritten<T>(shape.events() * shape.state);
     if (both) out.second_input = out.input, out.second_raw = out.raw;
+    const bool ends_in_gate = !in.gate_W.empty() || problem.shape.threshold > 0;
+    if (ends_in_gate && !in.W_C.empty()) out.z = unwritten<T>(shape.events() * shape.width);
   }
   kernels.block(problem.shape, pointers(in, second),
                 {pointer(out.y),
+                 pointer(out.z),
                  {{pointer(out.x), pointer(out.raw), pointer(out.input)},
                   {pointer(out.second_x), pointer(out.second_raw), pointer(out.second_input)}}},
                 pool);
@@ -720,6 +731,7 @@ BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem&
   }
   kernels.block_gradient(problem.shape, pointers(in, second),
                          {pointer(y_gradient),
+                          pointer(saved.z),
                           {{pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(final_gradient)},
                            {pointer(saved.second_x), pointer(saved.second_raw), pointer(saved.second_input),
                             pointer(second_final_gradient)}}},
@@ -821,6 +833,21 @@ void test_large_layers() {
   options = {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kAffine, true, true, 6554, 2}};
   options.transition = Transition::kHeldStep;
   check_layer(layer_problem(options, 2, 331, 5, 11));
+}
+
+// Many long sequences: these are computed along sequences, tile by tile.
+void test_large_batches() {
+  Options options = {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kLayer, true, true, 6554}};
+  check_layer(layer_problem(options, 8, 293, 5, 3));
+  options = {true, true, false, true, Gain::kVariance, Direct::kStatic, 0, {NormKind::kRms, true, false, 0, 2}};
+  options.selective = options.selective_input = options.selective_output = false;
+  check_layer(layer_problem(options, 9, 288, 3, 2));
+  options = {false, true, true, false, Gain::kRate, Direct::kDiagonal, 2, {NormKind::kAffine, false, true, 32768, 2}};
+  options.selective_input = false;
+  check_layer(layer_problem(options, 35, 290, 2, 3));
+  options = {false, false, false, false, Gain::kNone, Direct::kDiagonal, 2};
+  options.selective_output = false;
+  check_layer(layer_problem(options, 10, 385, 4, 5));
 }
 
 // Angles that are too large for the fast sine. The products omega · dt are exact, so single precision can be compared.
@@ -1358,6 +1385,9 @@ struct Problems {
   LayerProblem block = layer_problem(
       {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554, 2}}, 3, 523, 5,
       9);
+  LayerProblem sequences = layer_problem(
+      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kLayer, true, true, 6554, 2}}, 11, 301, 5,
+      3);
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
   GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
@@ -1369,7 +1399,7 @@ struct Problems {
 template <class T>
 std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problems, Pool pool) {
   std::vector<T> all;
-  for (const LayerProblem* problem : {&problems.full, &problems.factored, &problems.block}) {
+  for (const LayerProblem* problem : {&problems.full, &problems.factored, &problems.block, &problems.sequences}) {
     const auto results = run_layer(kernels, *problem, true, pool);
     append(all, {results.y, results.x, results.raw, results.input, results.second_x});
     const auto gradients = run_layer_gradient(kernels, *problem, results, pool);
@@ -1508,6 +1538,7 @@ void test_all() {
   test_choice();
   test_layer();
   test_large_layers();
+  test_large_batches();
   test_large_angles();
   test_unstable_rates();
   test_nan();

@@ -44,22 +44,16 @@ class TileTransition {
 
   // Computes a_k in `factor` from the raw parameters, and replaces `input` by v_k.
   void apply(const Circumstances<T>& here, const T* raw, T* factor, T* input) const {
-    for (int64_t p = 0; p < states_; ++p)
-      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
-        const int64_t at = p * kTile + k;
-        const Values found = values(p, load(raw + at), load(here.dt + k));
-        set_factor(here, k, found.factor, factor + at);
-        set_input(here, k, found.gain, input + at);
-      }
+    for_events(here, raw, [&](int64_t at, int64_t k, const Values& found) {
+      set_factor(here, k, found.factor, factor + at);
+      set_input(here, k, found.gain, input + at);
+    });
   }
 
   // Computes a_k alone.
   void recompute_factor(const Circumstances<T>& here, const T* raw, T* factor) const {
-    for (int64_t p = 0; p < states_; ++p)
-      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
-        const int64_t at = p * kTile + k;
-        set_factor(here, k, values(p, load(raw + at), load(here.dt + k)).factor, factor + at);
-      }
+    for_events(here, raw,
+               [&](int64_t at, int64_t k, const Values& found) { set_factor(here, k, found.factor, factor + at); });
   }
 
   // The number of sums over events: the gradients of omega and decay.
@@ -116,6 +110,21 @@ class TileTransition {
     Complex<T> gain;  // g_k itself
     V dt, omega, decay;
   };
+
+  // Calls task(offset in the tile, event, a_k and g_k) for every vector of events of every state. Without gaps and with
+  // constant rates, all events have the same a_k and g_k.
+  template <class F>
+  void for_events(const Circumstances<T>& here, const T* raw, F task) const {
+    const bool constant = in_.W_w == nullptr && in_.dt == nullptr;
+    for (int64_t p = 0; p < states_; ++p) {
+      Values found;
+      for (int64_t k = 0; k < kTile; k += kLanes<T>) {
+        const int64_t at = p * kTile + k;
+        if (k == 0 || !constant) found = values(p, load(raw + at), load(here.dt + k));
+        task(at, k, found);
+      }
+    }
+  }
 
   Complex<T> complex_at(const T* rows) const { return {load(rows), oscillate_ ? load(rows + half_) : V{}}; }
 
