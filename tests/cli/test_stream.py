@@ -51,7 +51,8 @@ def test_predictions_and_statistics(folder, capsys):
 
 
 def test_text_for_people(folder, capsys):
-    assert main(["stream", str(folder), str(folder / "waving.txt"), "--every", "5ms", "--realtime"]) == 0
+    settings = ["--every", "5ms", "--realtime", "--max-lag", "60000"]
+    assert main(["stream", str(folder), str(folder / "waving.txt"), *settings]) == 0
     out = capsys.readouterr().out
     assert "ms late" in out
     assert "500 events, " in out

@@ -61,6 +61,11 @@ class Schedule:
         self._seen += len(batch)
         return made
 
+    @property
+    def end(self) -> float | None:
+        """The end of the present interval; None if it has no events, or if events are counted."""
+        return self._end if self.pending else None
+
     def closes(self, position: float) -> bool:
         """Whether a prediction is due because the interval ended, without an event after its end."""
         if self._end is None or not self.pending or position < self._end:

@@ -21,7 +21,7 @@ TICK = 0.001
 
 
 class Prediction(NamedTuple):
-    """The answer after `events` events, the last of them at `time`, due `lag` seconds ago if playback is paced."""
+    """The answer after `events` events, the last of them at `time`; and if playback is paced, its lag in seconds."""
 
     events: int
     time: float | None
@@ -39,7 +39,8 @@ class Statistics:
         predictions: Answers that were read.
         seconds: The duration.
         latency: From the moment events are taken until the answer is there.
-        lag: From the time when the last event of a prediction was due until the answer is there.
+        lag: From the time when an event was due until it was pushed, at most over the events of a prediction, and the
+            time of the answer.
     """
 
     events: int = 0
@@ -74,7 +75,8 @@ class Streaming:
         self.statistics = Statistics()
         self._read_to: float | None = None
         self._began: float | None = None
-        self._unread = 0.0
+        # Since the last answer: the time that the model took, and the largest lag of events.
+        self._unread = self._lag = 0.0
 
     def predictions(self) -> Iterator[Prediction]:
         """Predictions as fast as events arrive."""
@@ -92,8 +94,7 @@ class Streaming:
         waiting: Batch | None = None
         while not self.stop():
             if waiting is None:
-                # While an interval is open, its end may come before the next event.
-                waiting = self._batch(TICK if self.schedule.pending else NAP)
+                waiting = self._batch(self._patience(pacer))
             if waiting is not None and waiting.times is not None:
                 if not pacer.is_running:
                     pacer.start(float(waiting.times[0]))
@@ -109,6 +110,11 @@ class Streaming:
             elif self.feed.is_over:
                 break
         yield from self._last(pacer)
+
+    def _patience(self, pacer: Pacer) -> float:
+        """Seconds to wait for events: the end of an interval with events may come first."""
+        end = self.schedule.end
+        return NAP if end is None else min(max(pacer.wait(end), TICK), NAP)
 
     def _batches(self) -> Iterator[Batch]:
         while not self.stop() and not self.feed.is_over:
@@ -138,8 +144,12 @@ class Streaming:
             self.live.push(part)
             self.statistics.events += len(part)
             self._unread += time.perf_counter() - start
+            if pacer is not None and part.times is not None and len(part):
+                self._lag = max(self._lag, pacer.lag(float(part.times[0])))
             if is_due:
                 yield self._answer(pacer)
+                if self.stop():
+                    break
         self.statistics.seconds = time.perf_counter() - (self._began or 0.0)
 
     def _last(self, pacer: Pacer | None) -> Iterator[Prediction]:
@@ -156,11 +166,11 @@ class Streaming:
         answer = self.live.stream.answer()
         took = time.perf_counter() - start + self._unread
         self._unread = 0.0
-        lag = None
+        lag = None if pacer is None else self._lag + time.perf_counter() - start
+        self._lag = 0.0
         self.statistics.predictions += 1
         self.statistics.busy += took
         self.statistics.latency.add(took)
-        if pacer is not None and self.live.time is not None:
-            lag = pacer.lag(self.live.time)
+        if lag is not None:
             self.statistics.lag.add(lag)
         return Prediction(self.live.events, self.live.time, answer, lag)
