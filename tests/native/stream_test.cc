@@ -50,6 +50,7 @@ S7_DECLARE(avx512)
 namespace {
 
 using namespace stream;
+using stream::Transition;  // the kernels have another one
 
 int passed = 0, failed = 0;
 
