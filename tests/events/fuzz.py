@@ -6,6 +6,7 @@ Each case is written to a file before it is read, so that the file that ends the
 """
 
 import argparse
+import faulthandler
 import signal
 import sys
 import warnings
@@ -14,6 +15,7 @@ from io import BytesIO
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import NoReturn
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from s7.bench.files import FILES, SENSOR
 from s7.events.container import Events
 from s7.events.formats import decoder_for
 from tests.events.formats import test_extras
+from tests.events.formats.test_ecf import some_events, write_ecf
 from tests.events.writers import write_spikes
 
 # Seconds that reading one small file may take.
@@ -39,7 +42,8 @@ def examples(folder: Path) -> dict[str, bytes]:
     spikes = BytesIO()
     np.savez(spikes, np.stack([np.linspace(0, 1, 50), np.arange(50) % 700]))
     made["npz-spikes.npz"] = spikes.getvalue()
-    for name, make in {"hdf5-dsec.h5": _dsec, "hdf5-prophesee.h5": _prophesee, "hdf5-shd.h5": _shd}.items():
+    makers = {"dsec": _dsec, "prophesee": _prophesee, "shd": _shd, "ecf": _ecf}
+    for name, make in {f"hdf5-{name}.h5": make for name, make in makers.items()}.items():
         try:
             made[name] = make(folder / name, events)
         except ModuleNotFoundError:
@@ -87,6 +91,10 @@ def _prophesee(path: Path, events: Events) -> bytes:
     return path.read_bytes()
 
 
+def _ecf(path: Path, events: Events) -> bytes:
+    return write_ecf(path, some_events(400, 0, quick=False), 100, "masked").read_bytes()
+
+
 def _shd(path: Path, events: Events) -> bytes:
     write_spikes(path, [events.t[:50] / 1e6], [events.x[:50]], [1])
     return path.read_bytes()
@@ -123,7 +131,7 @@ def read(path: Path, rng: np.random.Generator) -> str:
     try:
         way = rng.integers(3)
         if way == 0:
-            s7.read_events(path)
+            s7.read_events(path, unordered="ignore")
         elif way == 1:
             for _ in s7.read_events(path, chunks=100, unordered="reject"):
                 pass
@@ -142,13 +150,17 @@ def read(path: Path, rng: np.random.Generator) -> str:
     return "events"
 
 
+def _time_is_up(number: int, frame: object) -> NoReturn:
+    raise TimeoutError(f"reading took more than {LIMIT} s")
+
+
 def fuzz(wanted: int, seed: int, place: Path | None, folder: Path) -> Counter:
     """Read damaged files of all formats in turn until this many bytes were damaged.
 
     Returns:
         How many files were read and rejected, and how many bytes were damaged, by format and in total.
     """
-    warnings.simplefilter("ignore", UserWarning)
+    signal.signal(signal.SIGALRM, _time_is_up)
     counts: Counter = Counter()
     files = examples(folder) | real_aedat4(place)
     for number in count():
@@ -158,6 +170,7 @@ def fuzz(wanted: int, seed: int, place: Path | None, folder: Path) -> Counter:
             path = folder / f"case-{name.rpartition('-')[2]}"
             path.write_bytes(content)
             signal.alarm(LIMIT)
+            faulthandler.dump_traceback_later(3 * LIMIT, exit=True)  # compiled code does not notice the alarm
             try:
                 found = read(path, rng)
             except BaseException:
@@ -165,6 +178,7 @@ def fuzz(wanted: int, seed: int, place: Path | None, folder: Path) -> Counter:
                 raise
             finally:
                 signal.alarm(0)
+                faulthandler.cancel_dump_traceback_later()
             counts.update({f"{name}: {found}": 1, "files": 1, "bytes": changed})
         if counts["bytes"] >= wanted:
             break
@@ -178,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, help="data folder with event_files/sample.aedat4")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
     folder = Path(mkdtemp(prefix="s7-fuzz-"))
     counts = fuzz(options.bytes, options.seed, options.data, folder)
     for name in sorted(set(counts) - {"files", "bytes"}):

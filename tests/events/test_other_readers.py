@@ -7,6 +7,7 @@ import pytest
 
 import s7
 from s7.events.container import Events
+from tests.events.formats.test_ecf import some_events, write_ecf
 from tests.real_data import real_file
 
 needs_eventcv = pytest.mark.skipif(find_spec("eventcv") is None, reason="eventcv is missing; pip install eventcv")
@@ -85,3 +86,10 @@ def test_written_files_are_read_by_evlib(form, tmp_path):
     events = twenty_seconds()
     path = s7.write_events(tmp_path / "a.raw", events, format=form)
     np.testing.assert_array_equal(in_order(by_evlib(path)), in_order(rows(events)))
+
+
+@needs_evlib
+@pytest.mark.parametrize("way", ["packed", "x packed", "masked"])
+def test_compressed_hdf5_files_are_read_as_by_evlib(way, tmp_path):
+    path = write_ecf(tmp_path / "a.h5", some_events(5000, 0, quick=False), 1000, way)
+    np.testing.assert_array_equal(in_order(rows(s7.read_events(path))), in_order(by_evlib(path)))

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Integer
 
+from s7.events.hdf5_heaps import CHECKED, damaged_heap
 from s7.events.recordings import Recording, Recordings
 
 TIMES, UNITS, LABELS, SPEAKERS, NAMES = "spikes/times", "spikes/units", "labels", "extra/speaker", "extra/keys"
@@ -132,8 +133,14 @@ def open_hdf5(path: Path, content: Path | BytesIO | None = None) -> Iterator[Any
         content: What to open instead, if the file was decompressed.
     """
     h5py = _h5py()
-    if content is None or content is path:
-        path.open("rb").close()  # an error of the operating system says what is wrong
+    if isinstance(content, BytesIO):
+        start = bytes(content.getbuffer()[:CHECKED])
+    else:
+        with path.open("rb") as opened:
+            start = opened.read(CHECKED)
+    damage = damaged_heap(start)
+    if damage is not None:
+        raise ValueError(f"{path}: byte {damage}: damaged (the size of an object in a heap); get it again")
     try:
         file = h5py.File(content or path, "r")
     except Exception as error:

@@ -12,7 +12,7 @@ import numpy as np
 from s7.events.container import Events
 from s7.events.formats.base import ByteFormat
 from s7.events.formats.evt2 import HIGH_BITS, OTHERS, TIME, HighTimes
-from s7.events.formats.words import RawDecoder, raw_version, sniffed_header
+from s7.events.formats.words import RawDecoder, raw_version, set_bits, sniffed_header
 
 
 class Evt21(ByteFormat, name="evt2.1"):
@@ -56,7 +56,7 @@ class Evt21Decoder(RawDecoder):
         places = places[untimed:]
         chosen = heads[places]
         t += (chosen >> 22) & 63
-        bits = np.flatnonzero(np.unpackbits(masks[places].astype("<u4").view(np.uint8), bitorder="little"))
+        bits = set_bits(masks[places].astype("<u4"))
         rows = bits >> 5
         x = (chosen >> 11 & 0x7FF).astype(np.uint16)[rows] + (bits & 31).astype(np.uint16)
         y = (chosen & 0x7FF).astype(np.uint16)[rows]

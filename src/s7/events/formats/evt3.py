@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int, UInt16
 from s7.events.container import Events
 from s7.events.formats.base import ByteFormat
 from s7.events.formats.clock import Unwrapped
-from s7.events.formats.words import RawDecoder, raw_header, raw_version, sniffed_header
+from s7.events.formats.words import RawDecoder, raw_header, raw_version, set_bits, sniffed_header
 from s7.events.formats.writers import Checked, high_words
 
 Y, X, BASE, VECTOR_12, VECTOR_8, TIME_LOW, TIME_HIGH = 0, 2, 3, 4, 5, 6, 8
@@ -100,7 +100,7 @@ class Evt3Decoder(RawDecoder):
             x[vectors], p[vectors], valid = self._vectors(words, kinds, _Runs(is_base), is_vector, places[vectors])
             masks = np.ones(len(places), np.uint16)
             masks[vectors] = chosen[vectors] & valid
-            bits = np.flatnonzero(np.unpackbits(masks.astype("<u2").view(np.uint8), bitorder="little"))
+            bits = set_bits(masks.astype("<u2"))
             each = bits >> 4
             places, y, t, p = places[each], y.take(each), t.take(each), p.take(each)
             x = x.take(each) + (bits & 15).astype(np.uint16)

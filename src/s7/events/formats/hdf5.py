@@ -1,6 +1,6 @@
 """HDF5 files of events, in the layouts of several data sets and recorders.
 
-    Prophesee    CD/events, a structured array; the attribute geometry has the size of the sensor
+    Prophesee    CD/events, a structured array, compressed by ECF; the attribute geometry has the size of the sensor
     DSEC         events/x, y, p, t and t_offset, which is added to all times
     SHD, SSC     spikes/times and spikes/units, many recordings of an artificial cochlea (see `s7.events.spike_hdf5`)
     others       a structured array, or arrays in one group, with fields or names such as x, y, t, p or xs, ys, ts, ps
@@ -11,6 +11,7 @@ Arrays may be compressed by a filter that h5py does not have. The package hdf5pl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from s7.events.container import Size
+from s7.events.formats import ecf
 from s7.events.formats.base import EventFormat
 from s7.events.formats.tables import Source, Table, find_table, spikes
 from s7.events.spike_hdf5 import DENSEST, TIMES, UNITS, open_hdf5, readable
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 OFFSET = "t_offset"
-FILTERS = {32001: "Blosc", 32026: "Blosc2", 32015: "Zstandard", 32004: "LZ4", 32008: "Bitshuffle", 36559: "ECF"}
-ECF = 36559
+LONGEST_TEXT = 100
+FILTERS = {32001: "Blosc", 32026: "Blosc2", 32015: "Zstandard", 32004: "LZ4", 32008: "Bitshuffle"}
 
 
 class Hdf5(EventFormat, name="hdf5"):
@@ -96,7 +98,31 @@ def _table(path: Path, arrays: dict[str, Any]) -> Table:
 
 
 def _source(path: Path, name: str, array: Any) -> Source:
+    if _filters(array) == [ecf.FILTER] and array.dtype == ecf.DTYPE and len(array.shape) == 1:
+        return Source(name, array.dtype, array.shape, partial(_read_ecf, path, array))
     return Source(name, array.dtype, array.shape, lambda start, end: array[start:end])
+
+
+def _read_ecf(path: Path, array: Any, start: int, end: int) -> np.ndarray:
+    """Read events that are compressed by ECF, whose filter is not part of HDF5."""
+    (size,) = array.chunks
+    parts = []
+    for at in range(start // size * size, end, size):
+        try:
+            events = ecf.decode(array.id.read_direct_chunk((at,))[1])
+        except ecf.DamagedChunk as error:
+            where = array.id.get_chunk_info_by_coord((at,)).byte_offset
+            raise ValueError(f"{path}: byte {where}: damaged ({error}); get it again") from None
+        if len(events) < min(end, at + size) - at:
+            raise ValueError(f"{path}: the chunk at event {at} has {len(events)} events; get the file again")
+        parts.append(events[max(start - at, 0) : end - at])
+    return np.concatenate(parts)
+
+
+def _filters(array: Any) -> list[int]:
+    """The filters that compress an array."""
+    creation = array.id.get_create_plist()
+    return [creation.get_filter(n)[0] for n in range(creation.get_nfilters())]
 
 
 def _shifted(table: Table, arrays: dict[str, Any], group: str) -> Table:
@@ -117,11 +143,21 @@ def _sensor(arrays: dict[str, Any], group: str) -> Size | None:
     """The size of the sensor in the attributes of the file or of the group: geometry = "1280x720"."""
     for array in arrays.values():
         for holder in (array.file, array.parent):
-            text = holder.attrs.get("geometry")
-            words = str(text.decode() if isinstance(text, bytes) else text).split("x")
+            words = _short_text(holder, "geometry").split("x")
             if len(words) == 2 and all(word.isdecimal() and 0 < int(word[:6]) < 2**16 for word in words):
                 return int(words[0]), int(words[1])
     return None
+
+
+def _short_text(holder: Any, name: str) -> str:
+    """A short text in an attribute; empty if there is none. A damaged attribute may claim a size that never ends."""
+    if name not in holder.attrs:
+        return ""
+    attribute = holder.attrs.get_id(name)
+    if attribute.get_space().get_simple_extent_npoints() != 1 or attribute.get_storage_size() > LONGEST_TEXT:
+        return ""
+    text = holder.attrs[name]
+    return str(text.decode() if isinstance(text, bytes) else text)
 
 
 def _require_filters(path: Path, name: str, arrays: dict[str, Any]) -> None:
@@ -129,10 +165,7 @@ def _require_filters(path: Path, name: str, arrays: dict[str, Any]) -> None:
     with suppress(ModuleNotFoundError):
         import_module("hdf5plugin")  # registers its filters
     h5z = import_module("h5py").h5z
-    creation = arrays[name].id.get_create_plist()
-    for n in range(creation.get_nfilters()):
-        code = creation.get_filter(n)[0]
-        if not h5z.filter_avail(code):
+    for code in _filters(arrays[name]):
+        if code != ecf.FILTER and not h5z.filter_avail(code):
             known = FILTERS.get(code, "unknown")
-            remedy = "set HDF5_PLUGIN_PATH to Prophesee's plugin" if code == ECF else "pip install hdf5plugin"
-            raise ValueError(f"{path}: {name} is compressed by the HDF5 filter {code} ({known}); {remedy}")
+            raise ValueError(f"{path}: {name} is compressed by the filter {code} ({known}); pip install hdf5plugin")

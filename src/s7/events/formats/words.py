@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Integer, Shaped
+from jaxtyping import Int, Integer, Shaped
 
 from s7.events.container import Events, Size
 from s7.events.formats.base import Decoder
@@ -44,6 +44,12 @@ class WordDecoder(Decoder):
                 self.position(word_of(n)),
                 f"an event at x={x[n]}, y={y[n]} is outside of the sensor of {width}×{height} pixels",
             )
+
+
+def set_bits(masks: Integer[np.ndarray, " N"]) -> Int[np.ndarray, " B"]:
+    """The places of all bits that are set in little-endian words, counted from the lowest bit of the first word."""
+    # As bool, because np.flatnonzero is several times slower for other types.
+    return np.flatnonzero(np.unpackbits(masks.view(np.uint8), bitorder="little").view(bool))
 
 
 def percent_header(data: bytes, last: bool) -> tuple[int, dict[str, str]] | None:
