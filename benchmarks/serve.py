@@ -15,6 +15,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -29,8 +30,9 @@ class Load:
     """What the clients did."""
 
     events: int = 0
-    late: int = 0
     latency: Latencies = field(default_factory=Latencies)
+    # Seconds of processor time of the server.
+    server: float = 0.0
 
 
 def main() -> None:
@@ -47,13 +49,22 @@ def main() -> None:
         process = subprocess.Popen([sys.executable, "-m", "s7", *arguments], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            url = json.loads(process.stdout.readline())["url"].replace("http", "ws", 1) + "stream"
+            page = json.loads(process.stdout.readline())["url"]
+            url = page.replace("http", "ws", 1) + "stream"
             for rate in (options.rate, None):
+                before = _processor_seconds(page)
                 load, seconds = asyncio.run(_measure(url, sensor, options.streams, rate, options.seconds))
+                load.server = _processor_seconds(page) - before
                 _print(options, rate, load, seconds)
         finally:
             process.terminate()
             process.communicate(timeout=20)
+
+
+def _processor_seconds(page: str) -> float:
+    with urlopen(f"{page}metrics") as response:
+        lines = response.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("s7_cpu_seconds_total "))
 
 
 def _save_model(folder: str) -> tuple[int, int]:
@@ -117,7 +128,6 @@ async def _client(
             load.events += size
             sent += size
             due = now if rate is None else due + MESSAGE_SECONDS
-            load.late += rate is not None and now > due
 
 
 async def _answer(socket: Any) -> None:
@@ -128,12 +138,15 @@ async def _answer(socket: Any) -> None:
 def _print(options: argparse.Namespace, rate: int | None, load: Load, seconds: float) -> None:
     about = {"streams": options.streams, "paced": rate, "cores": os.cpu_count(), "seconds": round(seconds, 2)}
     about |= {"events_per_second": round(load.events / seconds), "latency_ms": load.latency.summary()}
+    about |= {"server_us_per_message": round(1e6 * load.server / max(1, len(load.latency)))}
     if options.json:
         print(json.dumps(about), flush=True)
         return
     kind = "as fast as answered" if rate is None else f"{rate:,} events/s each"
     numbers = "  ".join(f"{name} {value:.1f} ms" for name, value in load.latency.summary().items())
-    print(f"{options.streams} streams, {kind}: {about['events_per_second']:,} events/s; {numbers}", flush=True)
+    size = load.events // max(1, len(load.latency))
+    print(f"{options.streams} streams, {kind}, {size} per message: {about['events_per_second']:,} events/s; {numbers}")
+    print(f"  processor time of the server: {about['server_us_per_message']} µs per message", flush=True)
 
 
 if __name__ == "__main__":

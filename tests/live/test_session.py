@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from s7.live.limits import Limits
 from s7.live.metrics import Metrics
@@ -63,6 +65,18 @@ def test_bad_messages_close_the_connection(session, message, reason):
         session.push(message, 0.0)
     assert (closing.value.code, closing.value.reason) == (1007, reason)
     assert session.live.events == 0
+
+
+@given(messages=st.lists(st.binary(max_size=80) | st.text("0123456789 .,-#\nex", max_size=80), max_size=5))
+def test_any_message_is_answered_or_closes_the_connection(served, messages):
+    session = Session("id", served, Limits(), Metrics(), Clock())
+    for message in messages:
+        before = session.live.events
+        try:
+            assert session.push(message, 0.0)["events"] >= before
+        except Closing:
+            assert session.live.events == before
+    assert len(session.served.outputs.scores(session.live.stream.answer())) == 3
 
 
 def test_more_events_than_allowed_are_dropped(served, clock):

@@ -79,9 +79,13 @@ def run(options: argparse.Namespace) -> int:
                 _print_prediction(options, prediction, streaming.live.inputs, outputs)
         finally:
             streaming.feed.close()
-            if options.state is not None:
-                streaming.live.save(options.state)
-            _print_summary(options, streaming)
+            state = None
+            try:
+                if options.state is not None:
+                    streaming.live.save(options.state)
+                    state = str(options.state)
+            finally:
+                _print_summary(options, streaming, state)
     return STATUS if interrupts.requested else 0
 
 
@@ -145,9 +149,8 @@ def _score_words(prediction: "Prediction", outputs: "Outputs") -> list[str]:
     return [f"{outputs.names[n]:>{width}} {100 * scores[n]:5.1f} %" for n in best]
 
 
-def _print_summary(options: argparse.Namespace, streaming: "Streaming") -> None:
+def _print_summary(options: argparse.Namespace, streaming: "Streaming", state: str | None) -> None:
     about = streaming.statistics.summary()
-    state = None if options.state is None else str(options.state)
     if options.json:
         print(json.dumps({"summary": about | {"state": state}}), flush=True)
         return

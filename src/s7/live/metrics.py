@@ -2,6 +2,7 @@
 
 import resource
 import threading
+import time
 from collections import Counter
 
 from s7.live.latency import Latencies
@@ -40,18 +41,19 @@ class Metrics:
     def text(self) -> str:
         """All metrics, as Prometheus reads them."""
         lines: list[str] = []
-        gauges = {
+        gauges: dict[str, tuple[str, float]] = {
             "connections_open": ("Open connections.", self.open_connections),
             "sessions": ("Streams in memory, of open and of lost connections.", self.sessions),
             "resident_memory_peak_bytes": ("Peak memory.", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
         }
-        counters = {
+        counters: dict[str, tuple[str, float]] = {
             "connections_total": ("Accepted connections.", self.connections),
             "messages_total": ("Received messages.", self.messages),
             "received_bytes_total": ("Bytes of received messages.", self.bytes),
             "events_total": ("Events that models have read.", self.events),
             "events_dropped_total": ("Events dropped by the limits of rate and lag.", self.dropped),
             "answers_total": ("Predictions.", self.answers),
+            "cpu_seconds_total": ("Processor time of the server.", time.process_time()),
         }
         for kind, metrics in (("gauge", gauges), ("counter", counters)):
             for name, (text, value) in metrics.items():
