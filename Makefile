@@ -142,6 +142,15 @@ fuzz-edge-clang:
 	for model in $(EDGE_MODELS)/*; do cp $$model/model.safetensors build/libfuzzer/corpus/$$(basename $$model); done
 	build/libfuzzer/fuzz_edge -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=8192 build/libfuzzer/corpus
 
+# Compare the library with JAX over a million events for every preset (an hour), and over a billion events in one stream
+# (hours).
+EVENTS ?= 1e9
+golden: setup edge
+	$(BIN)/python -m benchmarks.edge golden --library $(EDGE)/libs7.so
+
+soak: setup edge
+	$(BIN)/python -m benchmarks.edge soak --events $(EVENTS) --library $(EDGE)/libs7.so
+
 bench: setup
 	$(BIN)/s7 bench layer --quick
 	$(BIN)/python -m benchmarks.footprint

@@ -1,5 +1,5 @@
 /* Classifies a recording of an event camera: events MODEL FILE [EVERY]
- * FILE is text with one event per line, t,x,y,p with t in microseconds, as `s7 events convert IN OUT.csv` writes it. A
+ * FILE is text with one event per line, x,y,t,p with t in microseconds, as `s7 events convert IN OUT.csv` writes it. A
  * first line may name the columns in another order. The prediction is printed after every EVERY events and at the end.
  */
 #include <inttypes.h>
@@ -45,7 +45,7 @@ int main(int count, char** arguments) {
   static uint16_t x[BLOCK], y[BLOCK];
   static int8_t p[BLOCK];
   static int64_t t[BLOCK];
-  int columns[4] = {0, 1, 2, 3};
+  int columns[4] = {2, 0, 1, 3};
   char line[256];
   int64_t size = 0, last = 0, value[4];
   s7_model* model;

@@ -294,6 +294,7 @@ def _library() -> ctypes.CDLL:
     library = native.library()
     pointer, whole, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
     arguments: dict[str, tuple[Any, list[Any]]] = {
+        "s7_abi": (ctypes.c_int, []),  # missing in libraries whose functions take other arguments
         "s7_model_open": (ctypes.c_int, [pointer, whole, pointer, whole, pointer]),
         "s7_model_close": (None, [pointer]),
         "s7_model_table_rows": (whole, [pointer]),

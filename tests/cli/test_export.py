@@ -48,9 +48,9 @@ def test_stablehlo(run, saved, tmp_path):
 
 
 def test_errors_are_one_line(run, saved, tmp_path):
-    status, _, err = run("export", saved, "--to", "stablehlo", "--out", tmp_path, "--gap-unit", "s")
+    status, _, err = run("export", saved, "--to", "stablehlo", "--out", tmp_path, "--time-unit", "s")
     assert (status, err.count("\n")) == (2, 1)
-    assert "--gap-unit is for --to edge" in err
+    assert "--time-unit is for --to edge" in err
     model = s7.S7Model(
         encoder=s7.TokenEncoder(3), head=s7.Mean(1), bidirectional=True, width=4, state=2, key=jax.random.key(0)
     )

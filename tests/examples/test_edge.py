@@ -66,11 +66,11 @@ def scores_after(model, x, y, p, t) -> np.ndarray:
     return stream.answer()
 
 
-@pytest.mark.parametrize("header", ["", "t,x,y,p\n", "x,y,p,t\n"])
+@pytest.mark.parametrize("header", ["", "x,y,t,p\n", "t,x,y,p\n"])
 def test_events(programs, exported, tmp_path, header):
     model, path = (part["camera"] for part in exported)
     x, y, p, t = camera_events(50)
-    columns = (x, y, p, t) if header.startswith("x") else (t, x, y, p)
+    columns = (t, x, y, p) if header.startswith("t") else (x, y, t, p)
     rows = ["{},{},{},{}\n".format(*row) for row in zip(*columns, strict=True)]
     file = tmp_path / "events.csv"
     file.write_text(header + "".join(rows))
@@ -80,7 +80,7 @@ def test_events(programs, exported, tmp_path, header):
         name = ("left", "right", "höher\\")[scores.argmax()]
         assert line.startswith(f"{count} events, {t[count - 1] / 1e6:.3f} s: class {scores.argmax()} {name}")
         assert abs(float(line.split()[-1][:-1]) - scores.max()) < 1e-4
-    file.write_text("0,6,0,1\n")
+    file.write_text("6,0,0,1\n")
     assert "a pixel off the sensor" in run([programs("events.c"), path, file], status=2).stderr
 
 

@@ -71,7 +71,7 @@ def test_an_export_is_the_stream(camera):
 @pytest.mark.parametrize(("unit", "microseconds"), [("us", 1), ("ms", 1000), ("s", 1_000_000)])
 def test_camera_events_are_tokens_and_gaps(tmp_path, unit, microseconds):
     model = camera_model(time_unit=0.25)
-    write_edge(model, tmp_path, gap_unit=unit)
+    write_edge(model, tmp_path, unit=unit)
     edge = EdgeModel(tmp_path / MODEL)
     random = np.random.default_rng(0)
     x, y = (random.integers(0, side, 700).astype(np.uint16) for side in (7, 5))
@@ -194,8 +194,8 @@ def test_what_cannot_be_exported_leaves_no_files(tmp_path):
         write_edge(camera_model(bidirectional=True), tmp_path / "folder")
     with pytest.raises(ValueError, match="line break"):
         write_edge(camera_model().with_classes(["a\nb", "c", "d"]), tmp_path / "folder")
-    with pytest.raises(ValueError, match="gap_unit='h' is not one of 'us', 'ms', 's'"):
-        write_edge(camera_model(), tmp_path / "folder", gap_unit="h")
+    with pytest.raises(ValueError, match="unit='week' is not one of ns, us"):
+        write_edge(camera_model(), tmp_path / "folder", unit="week")
     assert not (tmp_path / "folder").exists()
 
 

@@ -19,17 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, choices=FORMATS, help="runtime to write for")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write to")
     parser.add_argument(
-        "--gap-unit",
+        "--time-unit",
         default="ms",
-        choices=("us", "ms", "s"),
-        help="edge: unit of the gaps in the training data (default: ms, as in the event-camera tasks)",
+        metavar="UNIT",
+        help="edge: unit of the time gaps that the model was trained with: ns, us, ms, s, min, h or D (default: ms)",
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the files and print their names and sizes."""
-    if options.to != "edge" and "gap-unit" in options.given:
-        raise ValueError(f"--gap-unit is for --to edge, not for --to {options.to}")
+    if options.to != "edge" and "time-unit" in options.given:
+        raise ValueError(f"--time-unit is for --to edge, not for --to {options.to}")
     from s7.files import load
     from s7.machine import keep_compiled_code
     from s7.model import S7Model
@@ -56,7 +56,7 @@ def _write(model, options: argparse.Namespace) -> list[Path]:
     if options.to == "edge":
         from s7.export.edge import write_edge
 
-        return write_edge(model, options.out, gap_unit=options.gap_unit)
+        return write_edge(model, options.out, unit=options.time_unit)
     if options.to == "onnx":
         from s7.export.onnx import write_onnx
 

@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Float, Int64, Shaped
 
 from s7.backend_selection import backend
+from s7.data.gaps import SECONDS
 from s7.export.readme import edge_readme
 from s7.model import S7Model
 from s7.storage import tensors, write_atomically
@@ -23,19 +24,17 @@ from s7.stream_program import program
 
 VERSION = 1
 MODEL, GOLDEN, README = "model.safetensors", "golden.safetensors", "README.md"
-# Microseconds in a unit of the gaps.
-GAP_UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 EVENTS = 1000
 _MOST_NUMBERS = 65_536
 
 
-def write_edge(model: S7Model, folder: Path, *, gap_unit: str = "ms") -> list[Path]:
+def write_edge(model: S7Model, folder: Path, *, unit: str = "ms") -> list[Path]:
     """Write a model for the C library.
 
     Args:
         model: A causal float32 model of S7 layers, as `s7.Stream` runs it.
         folder: The folder to write to. It is made if needed.
-        gap_unit: The unit of the gaps that the model was trained with: "us", "ms" or "s". Only the C library's
+        unit: The unit of the gaps that the model was trained with, as in `s7.gaps`. Only the C library's
             `s7_push_events`, which takes times in microseconds, depends on it.
 
     Returns:
@@ -44,18 +43,18 @@ def write_edge(model: S7Model, folder: Path, *, gap_unit: str = "ms") -> list[Pa
     Raises:
         ValueError: The streaming engine cannot run this model. The message says which part.
     """
-    if gap_unit not in GAP_UNITS:
-        raise ValueError(f"gap_unit={gap_unit!r} is not one of {', '.join(map(repr, GAP_UNITS))}")
+    if unit not in SECONDS:
+        raise ValueError(f"unit={unit!r} is not one of {', '.join(map(repr, SECONDS))}")
     folder = Path(folder)
     settings, weights = program(model)
     _require_finite(weights)
     labels = [str(label) for label in model.config.classes]
     if any("\n" in label for label in labels):
         raise ValueError("the name of a class contains a line break; rename it with model.with_classes")
-    about = {"gap_microseconds": repr(GAP_UNITS[gap_unit]), "classes": "\n".join(labels)}
+    about = {"gap_microseconds": repr(round(SECONDS[unit] * 1e9) / 1e3), "classes": "\n".join(labels)}
     files = {
         GOLDEN: _checked("s7-golden", golden(model), {}),
-        README: edge_readme(model, gap_unit).encode(),
+        README: edge_readme(model, unit).encode(),
         MODEL: _checked("s7-edge", {"settings": settings, "weights": weights}, about),
     }
     for name, data in files.items():

@@ -45,19 +45,17 @@ float answer[{outputs}];
 s7_read(stream, answer);
 ```
 """
-_MEANING = {"us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 
 
-def edge_readme(model: S7Model, gap_unit: str) -> str:
+def edge_readme(model: S7Model, unit: str) -> str:
     """The README of a model for the C library.
 
     Args:
         model: The model.
-        gap_unit: The unit of its gaps: "us", "ms" or "s".
+        unit: The unit of its gaps, such as "ms".
     """
     config = model.config
     encoder: Any = config.encoder
-    unit = _MEANING[gap_unit]
     gaps = "ignored" if config.gaps == "ignored" else "the gap before each event, or none in regular time"
     push = "s7_push_tokens(stream, tokens, gaps, count, NULL);"
     if isinstance(encoder, EventEncoder):
