@@ -44,7 +44,7 @@ def write_edge(model: S7Model, folder: Path, *, unit: str = "ms") -> list[Path]:
         ValueError: The streaming engine cannot run this model. The message says which part.
     """
     if unit not in SECONDS:
-        raise ValueError(f"unit={unit!r} is not one of {', '.join(map(repr, SECONDS))}")
+        raise ValueError(f"unit={unit!r} is not one of {', '.join(SECONDS)}")
     folder = Path(folder)
     settings, weights = program(model)
     _require_finite(weights)
