@@ -15,7 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float
 
+from s7.backend_selection import current_backend
 from s7.initialization import constant
+from s7.native import kernels
 
 NormName = Literal["layer", "rms", "batch", "none"]
 EPSILON = 1e-5
@@ -131,10 +133,10 @@ class BatchNorm(Norm):
         running = Moments(*map(lax.stop_gradient, self.running))
         if batch_axis is None:
             return self._normalizer(running), None
-        weights = jnp.ones(u.shape[0], u.dtype) if mask is None else mask.astype(u.dtype)
-        count = jnp.maximum(lax.psum(weights.sum(), batch_axis), 1)
-        mean = lax.psum(weights @ u, batch_axis) / count
-        variance = lax.psum(weights @ (u - mean) ** 2, batch_axis) / count
+        events, mean_here, square = _sequence_moments(u, mask)
+        count = jnp.maximum(lax.psum(events, batch_axis), 1)
+        mean = lax.psum(events * mean_here, batch_axis) / count
+        variance = lax.psum(square + events * (mean_here - mean) ** 2, batch_axis) / count
         batch = Moments(mean, variance)
         keep = self.momentum
         updated = Moments(
@@ -145,6 +147,19 @@ class BatchNorm(Norm):
     def _normalizer(self, moments: Moments) -> Normalizer:
         factor = lax.rsqrt(moments.variance + EPSILON) * self.scale
         return Normalizer("affine", {"scale": factor, "shift": self.shift, "mean": moments.mean})
+
+
+def _sequence_moments(
+    u: Float[Array, "L H"], mask: Bool[Array, " L"] | None
+) -> tuple[Float[Array, ""], Float[Array, " H"], Float[Array, " H"]]:
+    """The number of events, their mean, and the sum of their squared deviations from it."""
+    weights = None if mask is None else mask.astype(u.dtype)
+    if current_backend(u.shape[0]) == "native":
+        return kernels.moments(u, weights)
+    weights = jnp.ones(u.shape[0], u.dtype) if weights is None else weights
+    count = weights.sum()
+    mean = weights @ u / jnp.maximum(count, 1)
+    return count, mean, weights @ (u - mean) ** 2
 
 
 class NoNorm(Norm):

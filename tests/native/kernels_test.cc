@@ -1372,6 +1372,62 @@ void test_gate() {
     check_gate(gate_problem({one_of({1, 3, 5}), length, one_of({1, 2, 3, 5}), 32768}, true));
 }
 
+// The statistics of sequences -----------------------------------------------------------------------------------------
+
+struct MomentsProblem {
+  int64_t batch, length, width;
+  std::vector<double> u, weights;  // no weights: 1 each
+};
+
+MomentsProblem moments_problem(int64_t batch, int64_t length, int64_t width, bool weighted) {
+  MomentsProblem problem = {batch, length, width, numbers(batch * length * width), {}};
+  for (int64_t k = 0; weighted && k < batch * length; ++k) problem.weights.push_back(double(one_of({0, 1, 1})));
+  return problem;
+}
+
+// The count, the mean and the sum of squared deviations of each sequence, concatenated.
+template <class T>
+std::vector<T> run_moments(const Kernels<T>& kernels, const MomentsProblem& problem, Pool pool) {
+  const std::vector<T> u = as<T>(problem.u), weights = as<T>(problem.weights);
+  std::vector<T> count = unwritten<T>(problem.batch), mean = unwritten<T>(problem.batch * problem.width), square = mean;
+  kernels.moments(problem.batch, problem.length, problem.width, u.data(), pointer(weights), count.data(), mean.data(),
+                  square.data(), pool);
+  count.insert(count.end(), mean.begin(), mean.end());
+  count.insert(count.end(), square.begin(), square.end());
+  return count;
+}
+
+std::vector<Real> plain_moments(const MomentsProblem& problem) {
+  const auto& [batch, length, width, u, weights] = problem;
+  std::vector<Real> count(batch), mean(batch * width), square(batch * width);
+  const auto weight = [&](int64_t event) { return problem.weights.empty() ? Real(1) : Real(problem.weights[event]); };
+  for (int64_t k = 0; k < batch * length; ++k) count[k / length] += weight(k);
+  for (int64_t n = 0; n < batch; ++n)
+    for (int64_t h = 0; h < width; ++h) {
+      const auto at = [&](int64_t k) { return Real(problem.u[(n * problem.length + k) * problem.width + h]); };
+      Real &m = mean[n * width + h], &s = square[n * width + h];
+      for (int64_t k = 0; k < length; ++k) m += weight(n * problem.length + k) * at(k);
+      m /= std::max(count[n], Real(1));
+      for (int64_t k = 0; k < length; ++k) s += weight(n * problem.length + k) * (at(k) - m) * (at(k) - m);
+    }
+  count.insert(count.end(), mean.begin(), mean.end());
+  count.insert(count.end(), square.begin(), square.end());
+  return count;
+}
+
+void test_moments() {
+  for (int64_t width = 1; width <= 70; ++width) {
+    const MomentsProblem problem =
+        moments_problem(one_of({1, 2, 3}), one_of({1, 2, 7, 128, 129, 300}), width, width % 2 == 0);
+    const std::vector<Real> plain = plain_moments(problem);
+    for (const InstructionSet& set : usable_sets()) {
+      const std::string name = "moments of width " + std::to_string(width) + ", " + set.name;
+      check_close(run_moments(set.kernels<double>(), problem, kSerial), plain, 1e-14, name + " double");
+      check_close(run_moments(set.kernels<float>(), problem, kSerial), plain, 1e-5, name + " float");
+    }
+  }
+}
+
 // Threads -------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -1391,6 +1447,7 @@ struct Problems {
   ScanProblem real = scan_problem({5, 31, 37, false, false}), complex_numbers = scan_problem({5, 31, 7, true, true});
   FormProblem bilinear = form_problem({1451, 3, 5, 7}), quadratic = form_problem({1451, 5, 5, 7});
   GateProblem gate = gate_problem({3, 523, 9, 6554}, true);
+  MomentsProblem moments = moments_problem(5, 131, 19, true);
   WindowProblem tokens = window_problem({true, false, true, true, Gain::kRate, Direct::kStatic}, 5, 31, 8, 9, 7);
   WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
 };
@@ -1414,6 +1471,7 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
   append(all, {b.y, b.W_gradient, b.x_gradient, b.u_gradient, q.y, q.W_gradient, q.u_gradient});
   const auto gate = run_gate(kernels, problems.gate, pool);
   append(all, {gate.out, gate.z_gradient, gate.W_gradient, gate.c_gradient});
+  append(all, {run_moments(kernels, problems.moments, pool)});
   for (const WindowProblem* problem : {&problems.tokens, &problems.events}) {
     const auto found = run_windows(kernels, *problem, pool);
     const WindowArrays<T>& of = found.gradients;
@@ -1546,6 +1604,7 @@ void test_all() {
   test_forms();
   test_windows();
   test_gate();
+  test_moments();
   test_threads();
 }
 

@@ -366,3 +366,26 @@ def test_a_vector_is_split_into_arrays():
     jax.tree.map(lambda found, one: np.testing.assert_array_equal(found, np.stack([one, -one])), each, wanted)
     gradient = jax.grad(lambda vector: sum(jnp.sum(part**2) for part in parts(vector)))(vector)
     np.testing.assert_allclose(gradient, 2 * vector)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_moments_of_a_sequence(padded):
+    u = jnp.asarray(data(3, 300, 37)) + 5
+    mask = jnp.asarray(data(3, 300, seed=1) > 0).at[2].set(False) if padded else jnp.ones((3, 300), bool)
+
+    def run(moments):
+        def loss(u):
+            found = jax.vmap(moments)(u, mask)
+            return sum(jnp.sum(jnp.sin(q)) for q in found), found
+
+        return jax.value_and_grad(loss, has_aux=True)(u)
+
+    def plain(u, mask):
+        weights = mask.astype(u.dtype)
+        mean = weights @ u / jnp.maximum(weights.sum(), 1)
+        return weights.sum(), mean, weights @ (u - mean) ** 2
+
+    (_, found), gradient = run(lambda u, mask: kernels.moments(u, mask.astype(u.dtype) if padded else None))
+    (_, wanted), wanted_gradient = run(plain)
+    jax.tree.map(lambda a, b: assert_close(a, b, 1e-11), found, wanted)
+    assert_close(gradient, wanted_gradient, 1e-11)

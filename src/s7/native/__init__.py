@@ -14,7 +14,7 @@ import jax
 _FOLDER = Path(__file__).parent
 # Calls with a gradient, and calls without one.
 CALLS = ("block", "block_drive", "block_read", "scan", "quadratic", "bilinear", "window_scan", "pool_rows", "gate")
-SIMPLE_CALLS = ("split",)
+SIMPLE_CALLS = ("split", "moments")
 
 
 @cache

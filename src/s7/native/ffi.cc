@@ -177,6 +177,19 @@ ffi::Error gate_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, 
   });
 }
 
+// The statistics of sequences -----------------------------------------------------------------------------------------
+
+ffi::Error moments(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results) {
+  return with_arrays("s7 moments", arguments, results, [&](auto& arrays, bool is_complex) {
+    arrays.require(!is_complex, "u must be real");
+    const int64_t N = arrays.size(0, 0), L = arrays.size(0, 1), H = arrays.size(0, 2);
+    const auto u = arrays.take("u", {N, L, H}), weights = arrays.take_if(arrays.has(1), "weights", {N, L});
+    const auto count = arrays.give("count", {N}), mean = arrays.give("mean", {N, H}),
+               square = arrays.give("square", {N, H});
+    return arrays.run([&] { kernels_for(u).moments(N, L, H, u, weights, count, mean, square, pool_of(threads)); });
+  });
+}
+
 }  // namespace
 }  // namespace s7
 
@@ -198,6 +211,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows, s7::pool_rows, s7::bind().Attr<int64
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_pool_rows_gradient, s7::pool_rows_gradient, s7::bind().Attr<int64_t>("stride"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate, s7::gate, s7::bind().Attr<int64_t>("threshold"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_gate_gradient, s7::gate_gradient, s7::bind().Attr<int64_t>("threshold"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_moments, s7::moments, s7::bind());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_split, s7::split, xla::ffi::Ffi::Bind().Arg<xla::ffi::AnyBuffer>().RemainingRets());
 
 extern "C" const char* s7_instruction_set() { return s7::instruction_set(); }

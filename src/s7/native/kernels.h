@@ -224,6 +224,10 @@ struct Kernels {
                              T* values_gradient, T* share_gradient, Pool);
   void (*gate)(const GateShape&, const GateInputs<T>&, T* out, Pool);
   void (*gate_gradient)(const GateShape&, const GateInputs<T>&, const T* out_gradient, const GateGradients<T>&, Pool);
+  // Of u (batch, length, width) with weights (batch, length), or null: the sum of the weights (batch), and per channel
+  // the mean and the sum of squared deviations, (batch, width) each.
+  void (*moments)(int64_t batch, int64_t length, int64_t width, const T* u, const T* weights, T* count, T* mean,
+                  T* square, Pool);
 };
 
 // Returns the kernels for the best compiled instruction set that this processor supports. The environment variable

@@ -281,6 +281,40 @@ def gate(
     return out[0]
 
 
+# The statistics of a sequence -----------------------------------------------------------------------------------------
+
+_moments = custom_call(
+    "s7_moments", _NO_WEIGHTS, lambda u, weights, options: [u.shape[:1], *[(u.shape[0], u.shape[2])] * 2]
+)
+
+
+def _moments_saved(options, u, weights):
+    count, mean, square = _moments(u, weights, options=options)
+    return [count, mean, square], (u, weights, count, mean)
+
+
+def _moments_back(options, saved, gradients):
+    u, weights, count, mean = saved
+    _, of_mean, of_square = gradients
+    # The sum of squares does not change with the mean, where it is smallest.
+    du = (of_mean / jnp.maximum(count, 1)[:, None])[:, None] + 2 * of_square[:, None] * (u - mean[:, None])
+    return du if weights.shape[1] == 0 else du * weights[:, :, None], jnp.zeros_like(weights)
+
+
+_differentiable_moments = differentiable(
+    "s7_sequence_moments", _NO_WEIGHTS, lambda *arguments: _moments_saved(*arguments)[0], _moments_saved, _moments_back
+)
+
+
+def moments(
+    u: Float[Array, "L H"], weights: Float[Array, " L"] | None
+) -> tuple[Float[Array, ""], Float[Array, " H"], Float[Array, " H"]]:
+    """The sum of the weights (1 each if None), and per channel the mean and the sum of squared deviations from it."""
+    given = jnp.zeros((1, 0), u.dtype) if weights is None else weights[None]
+    count, mean, square = _differentiable_moments(u[None], given, options=NoOptions())
+    return count[0], mean[0], square[0]
+
+
 # A vector as several arrays -------------------------------------------------------------------------------------------
 
 
