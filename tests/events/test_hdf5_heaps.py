@@ -5,6 +5,7 @@ import pytest
 
 import s7
 from s7.events.hdf5_heaps import SIGNATURE, damaged_heap
+from s7.events.spike_hdf5 import open_spikes
 from tests.events.writers import needs_h5py, write_spikes
 
 
@@ -22,3 +23,20 @@ def test_good_heaps_pass_and_damaged_ones_are_found(tmp_path):
         s7.read_events(path, recording=0)
     assert damaged_heap(whole[: first + 8] + b"\xff" * 8 + whole[first + 16 :]) == first
     assert damaged_heap(b"") is None
+
+
+@needs_h5py
+def test_a_row_that_is_longer_than_the_file_is_rejected(tmp_path):
+    import h5py
+
+    path = tmp_path / "a.h5"
+    write_spikes(path, [[0.5], [0.5, 0.6]], [[3], [4, 5]], [0, 1])
+    with h5py.File(path) as file:
+        at = file["spikes/units"].id.get_offset() + 16
+    whole = path.read_bytes()
+    path.write_bytes(whole[:at] + (3 * 10**9).to_bytes(4, "little") + whole[at + 4 :])
+    message = rf"^{path}: byte {at}: damaged \(a row that is longer than the file\)"
+    with pytest.raises(ValueError, match=message):
+        s7.read_events(path, recording=1)
+    with pytest.raises(ValueError, match=message), open_spikes(path) as spikes:
+        list(spikes.parts())

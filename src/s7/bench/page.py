@@ -46,7 +46,8 @@ multiply-add per weight of each matrix, wherever it is applied, three times for 
 includes tracing. Memory is what the compiled program plans for its arguments, results and temporary arrays.""",
     "files": """\
 Files of simulated events, read on one core. `blocks` decodes a file piece by piece without keeping the events, `whole`
-returns all events at once, and `copy` reads the file into memory without decoding it.""",
+returns all events at once, and `copy` reads the file into memory without decoding it. Times are those of the processor.
+""",
     "stream": """\
 Streaming inference with the layer and the model of each task's paper preset, with layer norm instead of batch norm, and
 with pooled models of event cameras. `step in Python` waits for each answer before the next event; `step in a scan` is

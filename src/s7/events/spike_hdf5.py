@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Integer
 
-from s7.events.hdf5_heaps import CHECKED, damaged_heap
+from s7.events.hdf5_heaps import CHECKED, damaged_heap, damaged_row
 from s7.events.recordings import Recording, Recordings
 
 TIMES, UNITS, LABELS, SPEAKERS, NAMES = "spikes/times", "spikes/units", "labels", "extra/speaker", "extra/keys"
@@ -111,6 +111,8 @@ class SpikeFile:
             raise ValueError(f"{self.path}: has no array {key}; it has {', '.join(map(str, names)) or 'none'}")
         if found.size > DENSEST * self.bytes:
             raise ValueError(f"{self.path}: damaged ({key} claims {found.size:,} entries); get it again")
+        if key in (TIMES, UNITS):
+            require_rows(self.path, found)
         return found
 
 
@@ -150,6 +152,13 @@ def open_hdf5(path: Path, content: Path | BytesIO | None = None) -> Iterator[Any
     finally:
         with suppress(Exception):  # nothing was written, so nothing is lost if a damaged file cannot be closed
             file.close()
+
+
+def require_rows(path: Path, array: Any) -> None:
+    """Raise a ValueError if a row of an array is longer than the file. A .gz file has a checksum instead."""
+    damage = None if path.suffix == ".gz" else damaged_row(path, array)
+    if damage is not None:
+        raise ValueError(f"{path}: byte {damage}: damaged (a row that is longer than the file); get it again")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from s7.events.container import Size
 from s7.events.formats import ecf
 from s7.events.formats.base import EventFormat
 from s7.events.formats.tables import Source, Table, find_table, spikes
-from s7.events.spike_hdf5 import DENSEST, TIMES, UNITS, open_hdf5, readable
+from s7.events.spike_hdf5 import DENSEST, TIMES, UNITS, open_hdf5, readable, require_rows
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 OFFSET = "t_offset"
@@ -49,6 +49,8 @@ class Hdf5(EventFormat, name="hdf5"):
                 yield from self.blocks(path)
                 return
             with readable(path):
+                for name in (TIMES, UNITS):
+                    require_rows(path, arrays[name])
                 times, units = arrays[TIMES][number], arrays[UNITS][number]
             yield spikes(np.asarray(times), np.asarray(units), f"{path}: recording {number}")
 
