@@ -54,7 +54,7 @@ def read(path) -> list[dict[str, str]]:
 
 def test_classes_from_a_csv_with_missing_values(tmp_path, capsys):
     path = write(tmp_path, rows())
-    options = ["--group", "id", "--time", "t", "--features", "a,b", "--out", "run"]
+    options = ["--group", "id", "--time", "t", "--features", "a,b", "--out", "run", "--members", "1"]
     assert main(["fit", str(path), "--target", "label", *options]) == 0
     printed = capsys.readouterr().out
     for expected in ("360 rows", "read       a, b", "label, a class for each series", "12 series of 30 steps"):
@@ -78,7 +78,10 @@ def test_numbers_from_parquet_and_text_is_ignored(tmp_path, capsys):
     arrays = [[kind(cell) for cell in column] for kind, column in zip(kinds, columns, strict=True)]
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table(dict(zip(HEADER.split(","), arrays, strict=True))), path)
-    assert main(["fit", str(path), "--target", "amount", "--group", "id", "--time", "t", "--out", "run"]) == 0
+    assert (
+        main(["fit", str(path), "--target", "amount", "--group", "id", "--time", "t", "--out", "run", "--members", "1"])
+        == 0
+    )
     printed = capsys.readouterr().out
     assert "ignored    city, label (text)" in printed
     assert "amount, a number for each series" in printed
@@ -91,7 +94,7 @@ def test_numbers_from_parquet_and_text_is_ignored(tmp_path, capsys):
 def test_labels_for_each_row_of_one_series(tmp_path, capsys):
     lines = [[str(n), str(n % 7), "up" if n % 7 > 3 else "down"] for n in range(600)]
     path = write(tmp_path, lines, "t,v,state")
-    assert main(["fit", str(path), "--target", "state", "--time", "t", "--out", "run"]) == 0
+    assert main(["fit", str(path), "--target", "state", "--time", "t", "--out", "run", "--members", "1"]) == 0
     assert "a class for each row" in capsys.readouterr().out
     assert main(["predict", "run", str(path), "--out", "answers.csv"]) == 0
     answers = read(tmp_path / "answers.csv")
@@ -100,7 +103,7 @@ def test_labels_for_each_row_of_one_series(tmp_path, capsys):
 
 def test_a_forecast(tmp_path, capsys):
     path = write(tmp_path, [[f"{np.sin(n / 5):.4f}"] for n in range(200)], "v")
-    assert main(["fit", str(path), "--horizon", "4", "--out", "run"]) == 0
+    assert main(["fit", str(path), "--horizon", "4", "--out", "run", "--members", "1"]) == 0
     assert "the next 4 rows" in capsys.readouterr().out
     assert main(["predict", "run", str(path), "--out", "answers.csv"]) == 0
     assert [answer["step"] for answer in read(tmp_path / "answers.csv")] == ["1", "2", "3", "4"]
@@ -109,7 +112,7 @@ def test_a_forecast(tmp_path, capsys):
 def test_arrays(tmp_path, capsys):
     x = np.sin(np.arange(50)[None] * np.linspace(0.1, 1, 12)[:, None])
     np.savez(tmp_path / "data.npz", x=x, y=np.arange(12) // 6)
-    assert main(["fit", "data.npz", "--out", "run", "--json"]) == 0
+    assert main(["fit", "data.npz", "--out", "run", "--members", "1", "--json"]) == 0
     assert "accuracy" in json.loads(capsys.readouterr().out)["valid"]
     assert main(["predict", "run", "data.npz", "--out", "answers.csv"]) == 0
     assert len(read(tmp_path / "answers.csv")) == 12

@@ -37,7 +37,7 @@ def quick(kind=S7Classifier, **settings):
 
 
 def trained(kind=S7Classifier, **settings):
-    return kind(**{"steps": 2, "width": 8, "state": 4, "depth": 1, "patch": 4} | settings)
+    return kind(**{"members": 1, "steps": 2, "width": 8, "state": 4, "depth": 1, "patch": 4} | settings)
 
 
 @pytest.mark.parametrize("kind", [S7Classifier, S7Regressor])

@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind", choices=("classes", "numbers"), help="what the target is (default: decide by its values)"
     )
     parser.add_argument("--minutes", type=duration, metavar="M", help="fit for about M minutes")
-    parser.add_argument("--members", type=count, default=1, metavar="N", help="number of trained models (default: 1)")
+    parser.add_argument(
+        "--members", type=count, metavar="N", help="number of trained models (default: 5; for a forecast 1)"
+    )
     parser.add_argument("--seed", type=seed, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: runs/NAME of the table)")
 
@@ -81,7 +83,7 @@ def _fit(options: argparse.Namespace, folder: Any, columns: Any, series: Any, ta
     keep_compiled_code()
     about = {"title": f"{options.table.name}: {columns.target or 'forecast'}", "columns": _columns(columns, options)}
     request = Request(
-        members=options.members,
+        members=options.members or (5 if options.horizon is None else 1),
         minutes=options.minutes,
         seed=options.seed,
         out=folder.path,

@@ -140,7 +140,7 @@ def plan_for(traits: Traits, **given: Any) -> Plan:
         "dropout": 0.2 if traits.samples < 2000 else 0.1,
         "bidirectional": not traits.causal,
         "batch_size": batch_size,
-        "steps": int(np.clip(40 * traits.samples / batch_size, 600, 6000)),
+        "steps": int(np.clip(50 * traits.samples / batch_size, 1000, 6000)),
     }
     return Plan(**chosen | {name: value for name, value in given.items() if value is not None})
 

@@ -239,12 +239,22 @@ def _columns(targets: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, "N O"]:
 
 def _weighted(random: list[Candidate], trained: list[Candidate], target: Target) -> tuple[Member, ...]:
     """All members with their weights: that of the trained models together is chosen on the data that they left out."""
+    trained = _calibrated(trained, target)
     share = 1.0 if not random else 0.0
     if random and trained:
         losses = {n / 10: _loss_of_mixture(random[0], trained, n / 10, target) for n in range(11)}
         share = min(losses, key=losses.__getitem__)
     members = [replace(one.member, weight=(1 - share) / len(random)) for one in random]
     return (*members, *(replace(one.member, weight=share / len(trained)) for one in trained))
+
+
+def _calibrated(trained: list[Candidate], target: Target) -> list[Candidate]:
+    """Trained classifiers with the temperature that suits the data that they left out, the same for all."""
+    if not target.classes or target.per_step or not trained:
+        return trained
+    labels = np.concatenate([np.asarray(target.values)[one.rows] for one in trained])
+    temperature = _temperature(np.concatenate([one.outputs for one in trained]), labels)
+    return [replace(one, member=replace(one.member, temperature=temperature)) for one in trained]
 
 
 def _loss_of_mixture(random: Candidate, trained: list[Candidate], share: float, target: Target) -> float:
@@ -256,7 +266,7 @@ def _loss_of_mixture(random: Candidate, trained: list[Candidate], share: float, 
             mixed = share * mine + (1 - share) * theirs
             losses.append(np.square(mixed - _columns(values)).mean(1))
             continue
-        theirs, mine = softmax(theirs / random.member.temperature, 1), softmax(mine, 1)
+        theirs, mine = softmax(theirs / random.member.temperature, 1), softmax(mine / one.member.temperature, 1)
         mixed = share * mine + (1 - share) * theirs
         losses.append(-np.log(np.maximum(mixed[np.arange(len(values)), values], 1e-6)))
     return float(np.concatenate(losses).mean())
@@ -264,6 +274,7 @@ def _loss_of_mixture(random: Candidate, trained: list[Candidate], share: float, 
 
 def _temperature(outputs: Float[np.ndarray, "N K"], labels: Int[np.ndarray, " N"]) -> float:
     """The divisor of the outputs with which their softmax has the smallest loss."""
+    outputs = outputs.astype(float)
 
     def loss(log_temperature: float) -> float:
         likelihood = log_softmax(outputs / np.exp(log_temperature), 1)

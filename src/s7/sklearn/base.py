@@ -27,7 +27,7 @@ class Estimator(BaseEstimator):
         self,
         *,
         minutes: float | None = None,
-        members: int = 1,
+        members: int = 5,
         random_states: bool = True,
         layout: Any = "steps_first",
         steps: int | None = None,
