@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import s7
+from s7 import native
 from s7.bench.problems import KINDS, train_case
 from s7.export.onnx import NEXT, write_onnx
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+needs_kernels = pytest.mark.skipif(not native.available(), reason="no native kernels")
 POOLED = (s7.Stage(1, 4), s7.Stage(1, 1, width=6), s7.Stage(2, 3, pool="time"), s7.Stage(1, 2, pool="last"))
 PRESETS = [*((task, "ours") for task in KINDS), ("dvs-gesture", "paper")]
 # Tasks whose models read the whole sequence before the first answer, or compare two sequences.
@@ -67,14 +69,30 @@ def steps(model: s7.S7Model, events: np.ndarray, gaps: np.ndarray | None) -> np.
     return np.asarray(scan(model, jnp.asarray(events), gaps))
 
 
-def check(model: s7.S7Model, tmp_path: Path, length: int = 30, timed: bool = True) -> None:
+def streamed(model: s7.S7Model, events: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:
+    """The answers of `s7.Stream`, which compiles nothing."""
+    stream = s7.Stream(model)
+    answers = []
+    for k, event in enumerate(events):
+        stream.push(event, None if gaps is None else gaps[k])
+        answers.append(stream.answer())
+    return np.stack(answers)
+
+
+def check(model: s7.S7Model, tmp_path: Path, length: int = 30, timed: bool = True, expect=streamed) -> None:
     write_onnx(model, tmp_path / "step.onnx", gaps=timed)
     events, gaps = data(model, length)
-    expected = steps(model, events, gaps if timed else None)
+    expected = expect(model, events, gaps if timed else None)
     answers = run(tmp_path / "step.onnx", events, gaps if timed else None)
     np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_the_answers_are_those_of_the_models_step(timed, tmp_path):
+    check(make_model(stages=POOLED), tmp_path, timed=timed, expect=steps)
+
+
+@needs_kernels
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize(
     "transition",
@@ -92,6 +110,7 @@ def test_every_transition(transition, timed, tmp_path):
     check(make_model(transition=transition, depth=1), tmp_path, 12, timed)
 
 
+@needs_kernels
 @pytest.mark.parametrize(
     "settings",
     [
@@ -99,7 +118,6 @@ def test_every_transition(transition, timed, tmp_path):
         {"form": s7.Full(selective="C", bias=False), "norm": "none", "gate": False},
         {"form": s7.Static(D="diagonal"), "norm_place": "after", "head": s7.Last(2)},
         {"form": s7.Factored(rank=3, D="static"), "skip": False, "head": s7.PerStep(1)},
-        {"stages": POOLED},
         {"stages": POOLED, "head": s7.TimeMean(2, mean=1.0, scale=(2.0, 3.0)), "time_unit": 2.0},
         {"encoder": s7.EventEncoder((5, 4)), "depth": 1},
         {"encoder": s7.LinearEncoder(3, mean=(1.0, 0.0, -2.0), scale=2.0), "depth": 1},
@@ -112,6 +130,7 @@ def test_every_part(settings, tmp_path):
     check(make_model(**settings), tmp_path)
 
 
+@needs_kernels
 def test_batch_norm_uses_its_running_statistics(tmp_path):
     model = make_model(norm="batch", depth=1)
     mean, spread = (jax.random.normal(key, (8,), jnp.float32) for key in jax.random.split(jax.random.key(3)))
@@ -133,6 +152,7 @@ def test_every_preset_that_can_stream_has_a_file(task, preset, tmp_path):
     assert ("dt" in [q.name for q in session.get_inputs()]) == (model.config.time_unit is not None)
 
 
+@needs_kernels
 @pytest.mark.parametrize("task", ["nmnist", "fitzhugh-nagumo"])
 def test_ten_thousand_events_of_a_preset(task, tmp_path):
     model = s7.S7Model(train_case(task, "ours").config, key=jax.random.key(0))

@@ -190,7 +190,8 @@ def _block(
     step.set(f"{place}.x", x, complete)
     skip, above = u, complete
     if block.stride > 1:
-        skip, gap, above = _window(step, f"{place}.window", block, u, gap, complete)
+        skip, window_gap, above = _window(step, f"{place}.window", block, u, gap, complete)
+        gap = window_gap if timed else gap  # in regular time every window counts as one step
     if block.gate is not None:
         opened = graph.add(graph.linear(block.gate.W, _gelu(graph, z)), np.asarray(block.gate.c))
         z = graph.multiply(z, graph.apply("Sigmoid", opened))
