@@ -91,6 +91,18 @@ def test_bad_input_is_one_line_with_its_place(folder, capsys, tmp_path, content,
     assert err.count("\n") == 1
 
 
+def test_events_before_an_error_are_in_the_statistics_and_in_the_state(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("s7.live.sources.EVENTS", 4)
+    lines = make_lines(10)
+    (tmp_path / "cut.txt").write_text("\n".join(["t x y p", *lines[:8], "9000 99 1 1"]))
+    state = tmp_path / "state.safetensors"
+    status, found, err = stream(capsys, folder, tmp_path / "cut.txt", "--every", 4, "--state", state)
+    assert (status, err.count("\n")) == (2, 1)
+    assert [line.get("events") for line in found] == [4, 8, None]
+    assert found[-1]["summary"]["events"] == 8
+    assert s7.Stream.restore(s7.load(folder), state).events == 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -73,20 +73,27 @@ def run(options: argparse.Namespace) -> int:
         every = None if options.every is None else Every.parse(options.every)
         streaming, outputs = _prepare(options, every, lambda: interrupts.requested)
         interrupts.early_exit = None
-        predictions = _predictions(options, streaming)
         try:
-            for prediction in predictions:
+            for prediction in _predictions(options, streaming):
                 _print_prediction(options, prediction, streaming.live.inputs, outputs)
-        finally:
-            streaming.feed.close()
-            state = None
-            try:
-                if options.state is not None:
-                    streaming.live.save(options.state)
-                    state = str(options.state)
-            finally:
-                _print_summary(options, streaming, state)
+        except (ValueError, OSError):
+            if streaming.statistics.events:
+                _finish(options, streaming)
+            raise
+        _finish(options, streaming)
     return STATUS if interrupts.requested else 0
+
+
+def _finish(options: argparse.Namespace, streaming: "Streaming") -> None:
+    """Save the state and print the statistics."""
+    streaming.feed.close()
+    state = None
+    try:
+        if options.state is not None:
+            streaming.live.save(options.state)
+            state = str(options.state)
+    finally:
+        _print_summary(options, streaming, state)
 
 
 def _prepare(options: argparse.Namespace, every: "Every | None", stop: Any) -> "tuple[Streaming, Outputs]":
