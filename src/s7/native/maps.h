@@ -185,7 +185,8 @@ class InputMap {
 template <class T>
 class OutputMap {
  public:
-  // The quantities of a tile: the factor U2 u, the diagonal of D_k, and the factor U1 x.
+  // The quantities of a tile: the factor U2 u, the diagonal of D_k if it depends on u, and the factor U1 x. The
+  // gradient of each takes its place.
   struct Work {
     explicit Work(const OutputMap& map)
         : quantities((2 * map.rank_ + map.layout_.width) * kTile),
@@ -223,7 +224,6 @@ class OutputMap {
   // Computes what `finish` and `back` read. Overwrites the rows of the products of factors.
   void prepare(T* rows, int64_t events, Work& work) const {
     linear_.apply(rows, events, work.quantities.data());
-    if (direct_ == Direct::kStatic) fill_rows(D_, layout_.width, work.diagonal);
     if (rank_ == 0) return;
     first_.apply(states(rows), events, work.first);
     multiply_factors(work.first, work.quantities.data(), rank_, summed(rows));
@@ -237,8 +237,9 @@ class OutputMap {
       sum_.apply(summed(rows), events, y);
     }
     if (full_D_) return full_D_->add(rows, events, y);
-    for (int64_t n = 0; n < layout_.width * kTile; n += kLanes<T>)
-      store(y + n, load(y + n) + load(work.diagonal + n) * load(rows + n));
+    for (int64_t h = 0; h < layout_.width; ++h)
+      for (int64_t n = h * kTile; n < (h + 1) * kTile; n += kLanes<T>)
+        store(y + n, load(y + n) + diagonal_at(work.diagonal, h, n) * load(rows + n));
   }
 
   // Adds the gradient of u to the rows of `gradient`, computes the gradient of x there, and adds the gradients of the
@@ -323,11 +324,17 @@ class OutputMap {
 
   // Adds the gradient of u through its product with the diagonal of D_k, which the diagonal's gradient replaces.
   void diagonal_back(const T* rows, const T* g, T* gradient, T* diagonal) const {
-    for (int64_t n = 0; n < layout_.width * kTile; n += kLanes<T>) {
-      const Vector<T> arriving = load(g + n);
-      store(gradient + n, load(gradient + n) + arriving * load(diagonal + n));
-      store(diagonal + n, arriving * load(rows + n));
-    }
+    for (int64_t h = 0; h < layout_.width; ++h)
+      for (int64_t n = h * kTile; n < (h + 1) * kTile; n += kLanes<T>) {
+        const Vector<T> arriving = load(g + n);
+        store(gradient + n, load(gradient + n) + arriving * diagonal_at(diagonal, h, n));
+        store(diagonal + n, arriving * load(rows + n));
+      }
+  }
+
+  // The diagonal of D_k at channel h, for the vector of events at n.
+  Vector<T> diagonal_at(const T* diagonal, int64_t h, int64_t n) const {
+    return direct_ == Direct::kStatic ? all(D_[h]) : load(diagonal + n);
   }
 
   const Layout layout_;

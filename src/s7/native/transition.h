@@ -40,6 +40,13 @@ class TileTransition {
         by_step_(shape),
         decay_(has_step_ ? shape.state : 0) {
     for (int64_t p = 0; p < decay_.size(); ++p) decay_[p] = by_step_.decay_of(in.decay[p]);
+    if (!oscillate_ || in.dt != nullptr) return;
+    regular_ = Buffer<T>(2 * states_);
+    for (int64_t p = 0; p < states_; ++p) {
+      const Turn<T> turned = turn(all(in.omega[p]));
+      regular_[p] = turned.cosine[0];
+      regular_[states_ + p] = turned.sine[0];
+    }
   }
 
   // Computes a_k in `factor` from the raw parameters, and replaces `input` by v_k.
@@ -139,8 +146,14 @@ class TileTransition {
     }
     const auto point = by_rate_.at(w, dt);
     if (!oscillate_) return {{point.modulus, V{}}, {point.gain, V{}}};
-    const Turn<T> turned = turn(in_.omega[p] * dt);
+    const Turn<T> turned = turn_of(p, dt);
     return {{point.modulus * turned.cosine, point.modulus * turned.sine}, {point.gain, V{}}};
+  }
+
+  // exp(iω dt). In regular time it is the same for all events.
+  Turn<T> turn_of(int64_t p, V dt) const {
+    if (in_.dt != nullptr) return turn(in_.omega[p] * dt);
+    return {all(regular_[p]), all(regular_[states_ + p])};
   }
 
   void set_factor(const Circumstances<T>& here, int64_t k, Complex<T> a, T* factor) const {
@@ -167,7 +180,7 @@ class TileTransition {
     const auto point = by_rate_.at(w, dt);
     V modulus = of_factor.real, angle = V{};
     if (oscillate_) {
-      const Turn<T> turned = turn(in_.omega[p] * dt);
+      const Turn<T> turned = turn_of(p, dt);
       modulus = of_factor.real * turned.cosine + of_factor.imaginary * turned.sine;
       angle = (of_factor.imaginary * turned.cosine - of_factor.real * turned.sine) * point.modulus;
     }
@@ -189,7 +202,7 @@ class TileTransition {
   const LayerInputs<T>& in_;
   const Discretization<T> by_rate_;
   const StepDiscretization<T> by_step_;
-  Buffer<T> decay_;
+  Buffer<T> decay_, regular_;  // regular_: cos ω and sin ω
 };
 
 }  // namespace s7::S7_ISA
