@@ -1279,6 +1279,228 @@ void test_windows() {
   }
 }
 
+// Pooling -------------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct PoolArrays {
+  std::vector<T> values, token, share, last;
+};
+
+struct PoolProblem {
+  PoolShape shape;
+  PoolArrays<double> in;
+  std::vector<double> mean_gradient, ends_gradient;
+
+  std::string name() const {
+    const auto number = [](int64_t n) { return std::to_string(n); };
+    return "pool batch=" + number(shape.batch) + " windows=" + number(shape.windows) +
+           " stride=" + number(shape.stride) + " width=" + number(shape.width) + " table=" + number(shape.table) +
+           (in.share.empty() ? "" : " mean") + (in.last.empty() ? "" : " last");
+  }
+};
+
+PoolProblem pool_problem(const PoolShape& shape, bool mean, bool partial) {
+  const int64_t windows = shape.batch * shape.windows, events = windows * shape.stride;
+  PoolProblem problem = {shape, {}, {}, numbers(windows * shape.width)};
+  problem.in.values = numbers((shape.table > 0 ? shape.table : events) * shape.width);
+  if (shape.table > 0)
+    for (int64_t k = 0; k < events; ++k) problem.in.token.push_back(double(int64_t(generator() % shape.table)));
+  if (mean) {
+    problem.in.share = numbers(events);
+    for (double& share : problem.in.share)
+      if (generator() % 4 == 0) share = 0;  // padding
+    problem.mean_gradient = numbers(windows * shape.width);
+  }
+  if (partial)
+    for (int64_t m = 0; m < windows; ++m) problem.in.last.push_back(double(int64_t(generator() % shape.stride)));
+  return problem;
+}
+
+template <class T>
+struct PoolResults {
+  std::vector<T> mean, ends, values_gradient, share_gradient;
+
+  void check_against(const PoolResults<Real>& wanted, double tolerance, const std::string& name) const {
+    check_close(mean, wanted.mean, tolerance, name + ": mean");
+    check_close(ends, wanted.ends, tolerance, name + ": ends");
+    check_close(values_gradient, wanted.values_gradient, tolerance, name + ": dvalues");
+    check_close(share_gradient, wanted.share_gradient, tolerance, name + ": dshare");
+  }
+};
+
+PoolResults<Real> plain_pool(const PoolProblem& problem) {
+  const auto& [batch, windows, stride, width, table] = problem.shape;
+  const PoolArrays<double>& in = problem.in;
+  PoolResults<Real> out;
+  out.ends.resize(batch * windows * width);
+  out.mean.resize(in.share.empty() ? 0 : out.ends.size());
+  out.values_gradient.resize(in.values.size());
+  out.share_gradient.resize(in.share.size());
+  for (int64_t m = 0; m < batch * windows; ++m)
+    for (int64_t j = 0; j < stride; ++j) {
+      const int64_t k = m * stride + j, row = in.token.empty() ? k : int64_t(in.token[k]);
+      for (int64_t h = 0; h < width; ++h) {
+        const Real value = in.values[row * width + h];
+        if (j == (in.last.empty() ? stride - 1 : int64_t(in.last[m]))) {
+          out.ends[m * width + h] = value;
+          out.values_gradient[row * width + h] += problem.ends_gradient[m * width + h];
+        }
+        if (in.share.empty()) continue;
+        out.mean[m * width + h] += in.share[k] * value;
+        out.values_gradient[row * width + h] += in.share[k] * problem.mean_gradient[m * width + h];
+        out.share_gradient[k] += value * problem.mean_gradient[m * width + h];
+      }
+    }
+  return out;
+}
+
+template <class T>
+PoolResults<T> run_pool(const Kernels<T>& kernels, const PoolProblem& problem, Pool pool) {
+  const PoolArrays<double>& from = problem.in;
+  const PoolArrays<T> in = {as<T>(from.values), as<T>(from.token), as<T>(from.share), as<T>(from.last)};
+  const std::vector<T> of_mean = as<T>(problem.mean_gradient), of_ends = as<T>(problem.ends_gradient);
+  PoolResults<T> out = {unwritten<T>(of_mean.size()), unwritten<T>(of_ends.size()), unwritten<T>(in.values.size()),
+                        unwritten<T>(in.share.size())};
+  const PoolInputs<T> inputs = {pointer(in.values), pointer(in.token), pointer(in.share), pointer(in.last)};
+  kernels.pool_rows(problem.shape, inputs, pointer(out.mean), pointer(out.ends), pool);
+  kernels.pool_rows_gradient(problem.shape, inputs, pointer(of_mean), pointer(of_ends), pointer(out.values_gradient),
+                             pointer(out.share_gradient), pool);
+  return out;
+}
+
+void test_pooling() {
+  for (int n = 0; n < 200; ++n) {
+    const PoolShape shape = {one_of({1, 2, 5}), one_of({1, 2, 9, 70}), one_of({1, 2, 3, 8}),
+                             one_of({1, 3, 4, 8, 15, 16, 17, 64, 65, 100}), one_of({0, 1, 3, 300})};
+    const PoolProblem problem = pool_problem(shape, generator() % 3 > 0, generator() % 2 > 0);
+    const PoolResults<Real> plain = plain_pool(problem);
+    for (const InstructionSet& set : usable_sets()) {
+      const std::string name = problem.name() + ", " + set.name;
+      run_pool(set.kernels<double>(), problem, kSerial).check_against(plain, 1e-14, name + " double");
+      run_pool(set.kernels<float>(), problem, kSerial).check_against(plain, 5e-6, name + " float");
+    }
+  }
+}
+
+// Halves --------------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct HalvesResults {
+  std::vector<T> y;
+  BlockArrays<T> gradients;
+};
+
+template <class T>
+void add(const std::vector<T>& more, std::vector<T>& to) {
+  for (size_t n = 0; n < to.size(); ++n) to[n] += more[n];
+}
+
+// A block from its halves and the scan over windows of one event.
+template <class T>
+HalvesResults<T> run_halves(const Kernels<T>& kernels, const LayerProblem& problem, Pool pool) {
+  const BlockShape& shape = problem.shape;
+  const int64_t events = shape.layer.events(), states = shape.layer.state, rows = shape.layer.rows();
+  const LayerArrays<T> layers[] = {as<T>(problem.in), as<T>(problem.second)};
+  const BlockInputs<T> in = pointers(layers[0], layers[1]);
+  struct Direction {
+    std::vector<T> raw, input, x, raw_gradient, input_gradient, x_gradient;
+  } of[kDirections];
+  WindowShape windows[kDirections];
+  WindowInputs<T> scanned[kDirections];
+  DriveArrays<T> drive = {};
+  ReadInputs<T> read = {{}, shape.skip ? in.u : nullptr};
+  for (int64_t d = 0; d < shape.directions; ++d) {
+    of[d].raw = of[d].raw_gradient = unwritten<T>(events * states);
+    of[d].input = of[d].x = of[d].input_gradient = of[d].x_gradient = unwritten<T>(events * rows);
+    drive.raw[d] = of[d].raw.data();
+    drive.input[d] = of[d].input.data();
+    windows[d] = {d == 0 ? shape.layer : opposite(shape.layer), 1, 0};
+    const LayerInputs<T>& layer = in.layers[d];
+    scanned[d] = {nullptr, layer.dt, layer.marks, layer.initial, drive.raw[d], drive.input[d], layer.omega};
+    read.x[d] = of[d].x.data();
+  }
+  kernels.drive(shape, in, drive, pool);
+  for (int64_t d = 0; d < shape.directions; ++d) kernels.window_scan(windows[d], scanned[d], of[d].x.data(), pool);
+  HalvesResults<T> out;
+  out.y = unwritten<T>(problem.y_gradient.size());
+  kernels.read(shape, in, read, out.y.data(), pool);
+
+  // Each half has a gradient of u and of the norm.
+  const std::vector<T> arriving = as<T>(problem.y_gradient);
+  BlockArrays<T> parts[2];
+  for (BlockArrays<T>& part : parts)
+    for (const auto& [name, array] : kDifferentiable<T>) {
+      part.first.*array = unwritten<T>((layers[0].*array).size());
+      part.second.*array = unwritten<T>((layers[1].*array).size());
+    }
+  const auto gradients_of = [](BlockArrays<T>& part) -> BlockGradients<T> {
+    LayerArrays<T>& first = part.first;
+    return {pointer(first.u),     {layer_pointers(first), layer_pointers(part.second)},
+            pointer(first.scale), pointer(first.shift),
+            pointer(first.mean),  pointer(first.gate_W),
+            pointer(first.gate_c)};
+  };
+  T* x_gradients[] = {pointer(of[0].x_gradient), pointer(of[1].x_gradient)};
+  kernels.read_gradient(shape, in, read, arriving.data(), x_gradients, gradients_of(parts[0]), pool);
+  DriveArrays<const T> of_drive = {};
+  for (int64_t d = 0; d < shape.directions; ++d) {
+    const std::vector<T> final_gradient = as<T>(d == 0 ? problem.final_gradient : problem.second_final_gradient);
+    const int64_t last = windows[d].layer.reverse ? 0 : shape.layer.length - 1;
+    for (int64_t n = 0; n < shape.layer.batch; ++n)
+      for (int64_t p = 0; p < rows; ++p)
+        of[d].x_gradient[(n * shape.layer.length + last) * rows + p] += final_gradient[n * rows + p];
+    LayerArrays<T>& layer = d == 0 ? parts[0].first : parts[0].second;
+    kernels.window_scan_gradient(windows[d], scanned[d], of[d].x.data(), x_gradients[d],
+                                 {pointer(layer.dt), pointer(layer.initial), of[d].raw_gradient.data(),
+                                  of[d].input_gradient.data(), pointer(layer.omega)},
+                                 pool);
+    of_drive.raw[d] = of[d].raw_gradient.data();
+    of_drive.input[d] = of[d].input_gradient.data();
+  }
+  kernels.drive_gradient(shape, in, of_drive, gradients_of(parts[1]), pool);
+  out.gradients = parts[0];
+  LayerArrays<T>&first = out.gradients.first, &more = parts[1].first;
+  add(more.u, first.u);
+  add(more.scale, first.scale);
+  add(more.shift, first.shift);
+  add(more.mean, first.mean);
+  if (shape.skip) add(arriving, first.u);
+  constexpr std::vector<T> LayerArrays<T>::* kDriven[] = {
+      &LayerArrays<T>::w,   &LayerArrays<T>::W_w, &LayerArrays<T>::B,  &LayerArrays<T>::b,
+      &LayerArrays<T>::W_B, &LayerArrays<T>::V1,  &LayerArrays<T>::V2, &LayerArrays<T>::V3};
+  for (const auto array : kDriven) {
+    first.*array = more.*array;
+    out.gradients.second.*array = parts[1].second.*array;
+  }
+  return out;
+}
+
+// The halves give the numbers of the block, which `check_layer` compares with plain loops.
+void check_halves(const LayerProblem& problem) {
+  for (const InstructionSet& set : usable_sets()) {
+    const std::string name = "halves of " + problem.name() + ", " + set.name;
+    const auto whole = run_layer(set.kernels<double>(), problem, true, kSerial);
+    const auto wanted = run_layer_gradient(set.kernels<double>(), problem, whole, kSerial);
+    const auto found = run_halves(set.kernels<double>(), problem, kSerial);
+    const auto single = run_halves(set.kernels<float>(), problem, kSerial);
+    check_close(found.y, whole.y, 1e-13, name + " double: y");
+    check_close(single.y, whole.y, 5e-5, name + " float: y");
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<double>); ++n) {
+      check_close(array_of(found.gradients, n), array_of(wanted, n), 1e-11, name + " double" + name_of(n));
+      check_close(array_of(single.gradients, n), array_of(wanted, n), 5e-4, name + " float" + name_of(n));
+    }
+  }
+}
+
+void test_halves() {
+  for (int n = 0; n < 150; ++n) {
+    Options options = any_options();
+    options.transition = Transition::kStable;
+    check_halves(layer_problem(options, one_of({1, 2, 3}), one_of({1, 2, 7, 31, 97}), one_of({1, 2, 5, 8, 17}),
+                               one_of({1, 2, 3, 8, 17})));
+  }
+}
+
 // The gate ------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -1450,6 +1672,8 @@ struct Problems {
   MomentsProblem moments = moments_problem(5, 131, 19, true);
   WindowProblem tokens = window_problem({true, false, true, true, Gain::kRate, Direct::kStatic}, 5, 31, 8, 9, 7);
   WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
+  PoolProblem pooled_tokens = pool_problem({5, 31, 8, 9, 7}, true, true);
+  PoolProblem pooled_events = pool_problem({5, 31, 8, 70, 0}, true, false);
 };
 
 // Returns the results of all kernels, concatenated.
@@ -1477,6 +1701,13 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
     const WindowArrays<T>& of = found.gradients;
     append(all, {found.x, of.dt, of.initial, of.raw, of.drive, of.omega});
   }
+  for (const PoolProblem* problem : {&problems.pooled_tokens, &problems.pooled_events}) {
+    const auto found = run_pool(kernels, *problem, pool);
+    append(all, {found.mean, found.ends, found.values_gradient, found.share_gradient});
+  }
+  const auto halves = run_halves(kernels, problems.block, pool);
+  append(all, {halves.y});
+  for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(halves.gradients, n)});
   return all;
 }
 
@@ -1603,6 +1834,8 @@ void test_all() {
   test_scan();
   test_forms();
   test_windows();
+  test_pooling();
+  test_halves();
   test_gate();
   test_moments();
   test_threads();

@@ -1,0 +1,142 @@
+"""Blocks that pool windows of events or read tokens give the numbers of XLA in native calls, forward and gradient."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import s7
+from s7 import native
+from s7.block import Block, BlockConfig, BlockState
+from s7.signal import Rows, Signal
+
+pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
+
+BATCH, TABLE = 3, 5
+
+
+def close(mine, theirs, tolerance=1e-9):
+    mine, theirs = jax.tree.leaves(mine), jax.tree.leaves(theirs)
+    assert len(mine) == len(theirs)
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, np.abs(b).max(initial=0)))
+
+
+def results(backend, block, differentiated, token, mask, reset):
+    """The outputs and final states of a batch, and the gradient of a weighted sum of both."""
+
+    def loss(differentiated):
+        block, values, dt, initial = differentiated
+
+        def one(values, dt, initial, token, mask, reset):
+            rows = None if token is None else Rows(values, token)
+            signal = Signal(values if rows is None else rows.values(), dt, mask, reset, rows)
+            out, after, _ = block(signal, None if initial is None else BlockState(initial, None))
+            # Outputs of windows without events are not defined.
+            return jnp.where(out.valid()[:, None], out.values, 0), None if after is None else after.x
+
+        axes = None if token is not None else 0, *(None if q is None else 0 for q in (dt, initial, token, mask, reset))
+        found = jax.vmap(one, axes)(values, dt, initial, token, mask, reset)
+        total = 0.0
+        for array in jax.tree.leaves(found):
+            weights = jnp.cos(jnp.arange(array.size, dtype=array.real.dtype)).reshape(array.shape)
+            total = total + jnp.sum(weights * (array.real + 2 * array.imag))
+        return total, found
+
+    with s7.backend(backend):
+        (_, found), gradient = eqx.filter_jit(eqx.filter_value_and_grad(loss, has_aux=True))(differentiated)
+    return found, gradient
+
+
+@given(
+    pool=st.sampled_from(["mean", "time", "last"]),
+    stride=st.sampled_from([1, 2, 3, 8]),
+    tokens=st.booleans(),
+    timed=st.booleans(),
+    padding=st.sampled_from(["none", "length", "packed"]),
+    carried=st.booleans(),
+    transition=st.sampled_from([s7.Stable(), s7.Stable(oscillate=True), s7.Stable(gain="variance"), s7.Ring()]),
+    form=st.sampled_from([s7.Factored(3), s7.Full(D="full"), s7.Static()]),
+    bidirectional=st.booleans(),
+    norm=st.sampled_from(["layer", "batch"]),
+    width=st.integers(1, 20),
+    state=st.integers(1, 19),
+    windows=st.integers(1, 30),
+)
+@settings(max_examples=10)
+def test_windows_and_tokens_give_the_numbers_of_xla(
+    pool, stride, tokens, timed, padding, carried, transition, form, bidirectional, norm, width, state, windows
+):
+    config = BlockConfig(transition=transition, form=form, norm=norm, bidirectional=bidirectional)
+    block = Block(width, state, config, stride=stride, pool=pool, key=jax.random.key(0), dtype=jnp.float64)
+    rng = np.random.default_rng(windows)
+    # The last window is shorter, except in packed sequences, which start at the start of a window.
+    length = windows * stride - (0 if padding == "packed" else rng.integers(0, stride))
+    values = rng.normal(size=(TABLE, width) if tokens else (BATCH, length, width))
+    token = jnp.asarray(rng.integers(0, TABLE, (BATCH, length))) if tokens else None
+    dt = rng.exponential(size=(BATCH, length)) * (rng.random((BATCH, length)) < 0.8) if timed else None
+    mask = reset = None
+    if padding == "length":
+        mask = jnp.arange(length) < rng.integers(1, length + 1, (BATCH, 1))
+    elif padding == "packed":
+        starts = rng.random((BATCH, windows)) < 0.3
+        events = rng.integers(1, stride + 1, (BATCH, windows, 1))
+        mask = jnp.asarray((np.arange(stride) < events).reshape(BATCH, length))
+        reset = jnp.asarray(np.pad(starts[:, :, None], ((0, 0), (0, 0), (0, stride - 1))).reshape(BATCH, length))
+    initial = None
+    # A block with a stride carries an unfinished window with its state, which pools in XLA.
+    if carried and stride == 1 and not bidirectional:
+        initial = rng.normal(size=(BATCH, state)) + 0 * block.layer.init_state()
+    differentiated = block, *(None if q is None else jnp.asarray(q) for q in (values, dt, initial))
+    data = token, mask, reset
+    close(results("native", block, differentiated, *data), results("xla", block, differentiated, *data))
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+def test_token_blocks_give_the_same_bits_for_any_number_of_threads(monkeypatch, stride):
+    config = BlockConfig(form=s7.Factored(7), transition=s7.Stable(oscillate=True))
+    block = Block(24, 8, config, stride=stride, pool="time", key=jax.random.key(0))
+    rng = np.random.default_rng(0)
+    table = jnp.asarray(rng.normal(size=(50, 24)), jnp.float32)
+    token, dt = jnp.asarray(rng.integers(0, 50, (BATCH, 700))), jnp.asarray(rng.random((BATCH, 700)), jnp.float32)
+    found = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("S7_THREADS", threads)
+        found.append(results("native", block, (block, table, dt, None), token, None, None))
+    for other in found[1:]:
+        for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_looking_up_rows_has_the_gradient_of_a_gather():
+    rng = np.random.default_rng(0)
+    table, token = jnp.asarray(rng.normal(size=(7, 20))), jnp.asarray(rng.integers(0, 7, (2, 100)))
+    weights = jnp.asarray(rng.normal(size=(2, 100, 20)))
+
+    def loss(table):
+        return jnp.sum(weights * jax.vmap(lambda token: Rows(table, token).values())(token))
+
+    with s7.backend("native"):
+        found = jax.value_and_grad(loss)(table)
+    with s7.backend("xla"):
+        close(found, jax.value_and_grad(loss)(table), 1e-13)
+
+
+def test_gradients_of_gaps_are_computed_where_they_are_asked_for():
+    block = Block(4, 3, BlockConfig(), stride=2, pool="time", key=jax.random.key(0), dtype=jnp.float64)
+    rng = np.random.default_rng(0)
+    values, dt = jnp.asarray(rng.normal(size=(64, 4))), jnp.asarray(rng.exponential(size=64))
+
+    def loss(values, dt):
+        return jnp.sum(jnp.sin(block(Signal(values, dt))[0].values))
+
+    with s7.backend("native"):
+        both = jax.grad(loss, (0, 1))(values, dt)
+        only = jax.grad(loss)(values, dt)
+        step = 1e-6
+        difference = (loss(values, dt + step) - loss(values, dt - step)) / (2 * step)
+    np.testing.assert_allclose(only, both[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(both[1].sum(), difference, rtol=1e-6)
