@@ -73,7 +73,8 @@ void check_close(const std::vector<T>& got, const std::vector<U>& wanted, double
 // Compares bits, unlike operator==, so that NaN equals NaN.
 template <class T>
 bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
-  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
+  if (one.size() != other.size()) return false;
+  return one.empty() || std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
 }
 
 // Numbers -------------------------------------------------------------------------------------------------------------

@@ -68,20 +68,15 @@ class Native(Backend, name="native"):
         return halves.read(u, rows, skip, layers, _block_weights(around), options, _key(around))
 
     def fuses_windows(self, transition):
-        """`Stable`."""
-        return type(transition) is Stable
+        """All transitions with a rate."""
+        return type(transition) in (Stable, Plain, Ring)
 
     def window_states(self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse):
         """In one call, which gathers the rows of tokens as it runs."""
-        options = kernels.WindowOptions(
-            oscillate=transition.oscillate,
-            reverse=reverse,
-            gain=_GAINS[transition.gain],
-            stride=stride,
-            a=transition.a,
-            b=transition.b,
-        )
-        omega = rates["omega"] if transition.oscillate else jnp.zeros(0, w.dtype)
+        kind = _transition_options(transition)
+        del kind["selective"]
+        options = kernels.WindowOptions(**kind, reverse=reverse, stride=stride)
+        omega = rates["omega"] if options.oscillate else jnp.zeros(0, w.dtype)
         index = None if token is None else token.astype(w.dtype)
         marks, initial = _marks(mask, reset, w.dtype), _as_rows(transition, state)
         return _as_state(transition, kernels.window_scan(w, drive, omega, index, dt, marks, initial, options))

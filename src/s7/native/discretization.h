@@ -76,6 +76,9 @@ class Discretization {
     return point;
   }
 
+  // Returns |a_k| over the gap dt, for a rate from `at`.
+  V modulus(V rate, V dt) const { return decay(-rate * dt).value; }
+
   // Returns the gradient of w, which is dr / dw times `rate_gradient`.
   V raw_gradient(const Point& point, V w, V rate_gradient) const {
     if (transition_ == Transition::kPlain) return -rate_gradient;

@@ -16,7 +16,7 @@ bool all_below(const T* numbers, int64_t count, T end) {
 
 struct WindowOptions {
   bool oscillate, reverse;
-  int64_t gain, stride;
+  int64_t transition, gain, stride;
   double a, b;
 };
 
@@ -30,6 +30,7 @@ WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_
   shape.layer.state = arrays.size(4, tokens ? 1 : 2);
   shape.layer.oscillate = options.oscillate;
   shape.layer.reverse = options.reverse;
+  shape.layer.transition = Transition(options.transition);
   shape.layer.gain = Gain(options.gain);
   shape.layer.a = options.a;
   shape.layer.b = options.b;
@@ -37,6 +38,7 @@ WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_
   shape.table = tokens ? arrays.size(4, 0) : 0;
   arrays.require(options.stride > 0 && length > 0 && length % options.stride == 0,
                  "the length is not a multiple of the stride");
+  arrays.require(shape.layer.transition < Transition::kStep, "the transition has a step size");
   return shape;
 }
 
@@ -58,11 +60,12 @@ WindowInputs<T> window_inputs(Arrays<T>& arrays, const WindowShape& shape, const
 }
 
 ffi::Error window_scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                       bool oscillate, bool reverse, int64_t gain, int64_t stride, double a, double b) {
+                       bool oscillate, bool reverse, int64_t transition, int64_t gain, int64_t stride, double a,
+                       double b) {
   return with_arrays("s7 window_scan", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "raw must be real");
     const int64_t M = arrays.result_size(0, 1);
-    const WindowShape shape = window_shape(arrays, {oscillate, reverse, gain, stride, a, b}, M * stride);
+    const WindowShape shape = window_shape(arrays, {oscillate, reverse, transition, gain, stride, a, b}, M * stride);
     const auto in = window_inputs(arrays, shape, arrays.none());
     const auto x = arrays.give("x", {shape.layer.batch, M, shape.layer.rows()});
     return arrays.run([&] { kernels_for(in.raw).window_scan(shape, in, x, pool_of(threads)); });
@@ -70,11 +73,12 @@ ffi::Error window_scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ff
 }
 
 ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                                bool oscillate, bool reverse, int64_t gain, int64_t stride, double a, double b) {
+                                bool oscillate, bool reverse, int64_t transition, int64_t gain, int64_t stride,
+                                double a, double b) {
   return with_arrays("s7 window_scan_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "raw must be real");
     const int64_t M = arrays.size(7, 1), L = M * stride;
-    WindowShape shape = window_shape(arrays, {oscillate, reverse, gain, stride, a, b}, L);
+    WindowShape shape = window_shape(arrays, {oscillate, reverse, transition, gain, stride, a, b}, L);
     auto in = window_inputs(arrays, shape, arrays.none());
     const int64_t N = shape.layer.batch, P = shape.layer.state, S = shape.layer.rows(), V = shape.table;
     auto x = arrays.take("x", {N, M, S}), gradient = arrays.take("gradient", {N, M, S});
@@ -173,6 +177,7 @@ auto bind_windows() {
   return bind()
       .Attr<bool>("oscillate")
       .Attr<bool>("reverse")
+      .Attr<int64_t>("transition")
       .Attr<int64_t>("gain")
       .Attr<int64_t>("stride")
       .Attr<double>("a")

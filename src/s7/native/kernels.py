@@ -99,6 +99,7 @@ class WindowOptions(NamedTuple):
 
     oscillate: bool
     reverse: bool
+    transition: int
     gain: int
     stride: int
     a: float

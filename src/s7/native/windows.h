@@ -150,7 +150,7 @@ class WindowWalk {
         step.factor = {load(record), kComplex ? load(record + kLanes<T>) : V{}};
       } else {
         step.rate = load(record);
-        step.factor = turned(exponential(-step.rate * step.dt).value, step.dt);
+        step.factor = turned(discretization_.modulus(step.rate, all(step.dt)), step.dt);
       }
       const T* v = record + (kRecord - (kComplex ? 2 : 1)) * kLanes<T>;
       step.v = {load(v), kComplex ? load(v + kLanes<T>) : V{}};
