@@ -11,6 +11,8 @@ from s7.series.collection import Collection
 # The fraction of the events that are marked.
 OPEN = 0.1
 CHANNELS = 4
+# Colours that can be told apart on white, also by the colour-blind.
+LINE, MARK, DEGREE = "0.6", "#d55e00", "#0072b2"
 
 
 def openness(member: Member, series: Collection) -> Float[np.ndarray, " L"]:
@@ -46,7 +48,7 @@ def explanation(member: Member, series: Collection) -> Any:
     """A matplotlib figure: the channels of one series above the openness of the selection, the open steps marked."""
     from matplotlib.figure import Figure
 
-    from s7.publishing.plots import COLOURS, SOFT, WIDTH
+    from s7.publishing.plots import WIDTH
 
     values = series.values[0]
     times = np.arange(len(values)) if series.gaps is None else np.cumsum(series.gaps[0])
@@ -57,11 +59,11 @@ def explanation(member: Member, series: Collection) -> Any:
     figure = Figure(figsize=(WIDTH, 1 + 1.1 * (len(shown) + 1)), layout="constrained")
     panels = list(np.ravel(figure.subplots(len(shown) + 1, 1, sharex=True, squeeze=False)))
     for axes, channel in zip(panels, shown, strict=False):
-        axes.plot(times, values[:, channel], color=SOFT, linewidth=1)
-        axes.plot(times[is_open], values[is_open, channel], ".", color=COLOURS[1], markersize=4)
+        axes.plot(times, values[:, channel], color=LINE, linewidth=1)
+        axes.plot(times[is_open], values[is_open, channel], ".", color=MARK, markersize=4)
         axes.set_ylabel(series.channels[channel])
     panels[0].set_title(f"steps at which the selection opened ({OPEN:.0%} of all, marked)")
-    panels[-1].plot(times, degree, color=COLOURS[0], linewidth=1)
+    panels[-1].plot(times, degree, color=DEGREE, linewidth=1)
     panels[-1].set_ylabel("selection")
     panels[-1].set_xlabel("step" if series.gaps is None else "time")
     return figure
