@@ -136,15 +136,15 @@ def test_the_papers_layers_are_those_of_the_presets(monkeypatch):
     assert shared.tasks == ("shd", "ssc")
 
 
-def test_implementations_take_turns_until_one_has_used_its_time(monkeypatch):
+def test_implementations_take_turns_until_one_has_used_its_time():
     now, order = [0.0], []
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
 
     def run(name, seconds):
         order.append(name)
         now[0] += seconds
 
-    best = timing.best_of(5, {"slow": lambda: run("slow", 1.5), "fast": lambda: run("fast", 0.25)}, seconds=2.0)
+    programs = {"slow": lambda: run("slow", 1.5), "fast": lambda: run("fast", 0.25)}
+    best = timing.best_of(5, programs, seconds=2.0, clock=lambda: now[0])
     assert order == ["slow"] * 2 + ["fast"] * 3 + ["fast"] * 2
     assert best == {"slow": 1.5, "fast": 0.25}
 
