@@ -142,8 +142,8 @@ fuzz-edge-clang:
 	for model in $(EDGE_MODELS)/*; do cp $$model/model.safetensors build/libfuzzer/corpus/$$(basename $$model); done
 	build/libfuzzer/fuzz_edge -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=8192 build/libfuzzer/corpus
 
-# Compare the library with JAX over a million events for every preset (an hour), and over a billion events in one stream
-# (hours).
+# Compare the library with JAX over a million events for every preset (an hour or two), and with double precision over a
+# billion events in one stream (an hour).
 EVENTS ?= 1e9
 golden: setup edge
 	$(BIN)/python -m benchmarks.edge golden --library $(EDGE)/libs7.so
