@@ -183,18 +183,15 @@ class EventEncoder(_TokenReader):
     def __call__(self, parameters, inputs):
         x, y, polarity = from_token(inputs, self.sensor[1])
         index = {"token": inputs, "x": x, "y": y, "polarity": polarity}
-        return _total([Rows(table, index[name]).values() for name, table in parameters.items()])
+        first, *rest = (Rows(table, index[name]).values() for name, table in parameters.items())
+        return sum(rest, first)
 
     def table(self, parameters):
         # By broadcasting: the gradients are then sums along axes, which are faster than scatters.
-        shape = (*self.sensor, 2)  # the order of tokens
-        axes = {"token": shape, "x": (shape[0], 1, 1), "y": (1, shape[1], 1), "polarity": (1, 1, 2)}
-        total = _total([table.reshape(*axes[name], -1) for name, table in parameters.items()])
-        return jnp.broadcast_to(total, (*shape, total.shape[-1])).reshape(self.size, -1)
-
-
-def _total(vectors: list[Array]) -> Array:
-    return sum(vectors[1:], vectors[0])
+        x, y = self.sensor
+        axes = {"token": (x, y, 2), "x": (x, 1, 1), "y": (1, y, 1), "polarity": (1, 1, 2)}
+        first, *rest = (table.reshape(*axes[name], -1) for name, table in parameters.items())
+        return jnp.broadcast_to(sum(rest, first), (x, y, 2, first.shape[-1])).reshape(self.size, -1)
 
 
 @dataclass(frozen=True)
@@ -316,8 +313,7 @@ class ImageEncoder(Encoder):
         return self.shape
 
     def init(self, width, *, key, dtype):
-        height, breadth, colours = self.shape
-        channels = self.channels
+        (height, breadth, colours), channels = self.shape, self.channels
         flat = _eighth(height) * _eighth(breadth) * channels
         weights = {
             "conv1": ((5, 5, colours, channels), math.sqrt(2 / (25 * colours))),
@@ -338,9 +334,7 @@ class ImageEncoder(Encoder):
 
 def _eighth(size: int) -> int:
     """The size of a side after a pool, a stride of 2 and another pool, each rounding up."""
-    for _ in range(3):
-        size = -(-size // 2)
-    return size
+    return -(-size // 8)
 
 
 def _convolve(pictures: Float[Array, "L Y X I"], kernel: Float[Array, "A B I O"], stride: int) -> Array:
