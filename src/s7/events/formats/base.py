@@ -129,6 +129,10 @@ class Decoder(ABC):
         """
         return self._advance(self._rest, last=True)
 
+    def without_header(self, sensor: Size | None) -> None:
+        """Expect events at once, as in messages whose header is elsewhere. Call this before `feed`."""
+        self._started, self.sensor = True, sensor
+
     def fail(self, at: int, message: str) -> NoReturn:
         """Raise an error that names the source and a position in the stream."""
         raise ValueError(f"{self.where}: byte {at}: {message}")

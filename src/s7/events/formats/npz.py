@@ -9,7 +9,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -38,12 +38,12 @@ class Npz(EventFormat, name="npz"):
 
     def recordings(self, path):
         with _opened(path) as archive:
-            sources = archive.sources()
+            sources = archive.sources
             return max(sources["offsets"].shape[0] - 1, 0) if "offsets" in sources else 1
 
     def recording(self, path, number):
         with _opened(path) as archive:
-            sources = archive.sources()
+            sources = archive.sources
             if "offsets" not in sources:
                 yield from self.blocks(path)
                 return
@@ -56,7 +56,7 @@ class Npz(EventFormat, name="npz"):
 
     def blocks(self, path):
         with _opened(path) as archive:
-            sources = archive.sources()
+            sources = archive.sources
             pair = sources.get("arr_0")
             if pair is not None and len(pair.shape) == 2 and pair.shape[0] == 2:
                 times, units = archive.whole("arr_0")
@@ -97,49 +97,62 @@ class _Archive:
 
     def __init__(self, path: Path, archive: zipfile.ZipFile):
         self._path = path
-        self._archive = archive
+        self._members = [_Member(path, archive, name) for name in archive.namelist() if name.endswith(".npy")]
+        self.sources = {one.source.name: one.source for one in self._members}
 
-    def sources(self) -> dict[str, Source]:
-        names = [name for name in self._archive.namelist() if name.endswith(".npy")]
-        return {name.removesuffix(".npy"): self._source(name) for name in names}
+    def close(self) -> None:
+        for member in self._members:
+            member.close()
 
     def table(self) -> Table:
-        sources = self.sources()
-        table = find_table(sources, str(self._path), self._sensor(sources))
+        table = find_table(self.sources, str(self._path), self._sensor())
         if table is None:
-            names = ", ".join(sources)[:200] or "none"
+            names = ", ".join(self.sources)[:200] or "none"
             raise ValueError(f"{self._path}: has no arrays x, y, t and p; it has {names}")
         return table
 
     def whole(self, name: str) -> np.ndarray:
-        source = self.sources()[name]
+        source = self.sources[name]
         if math.prod(source.shape) * source.dtype.itemsize > LARGEST:
             raise ValueError(f"{self._path}: {name} is too large")
         return source.read(0, source.shape[0] if source.shape else 1)
 
-    def _sensor(self, sources: dict[str, Source]) -> Size | None:
-        if "sensor" not in sources or sources["sensor"].shape != (2,) or sources["sensor"].dtype.kind not in "iu":
+    def _sensor(self) -> Size | None:
+        source = self.sources.get("sensor")
+        if source is None or source.shape != (2,) or source.dtype.kind not in "iu":
             return None
         width, height = self.whole("sensor").tolist()
         return (width, height) if 0 < width < 2**16 and 0 < height < 2**16 else None
 
-    def _source(self, name: str) -> Source:
-        with self._archive.open(name) as file:
-            dtype, shape, fortran = read_header(file.read, f"{self._path}/{name}")
+
+class _Member:
+    """An array in an archive."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile, name: str):
+        self._path, self._archive, self._name = path, archive, name
+        self._stream: IO[bytes] | None = None
+        with archive.open(name) as file:
+            dtype, shape, self._fortran = read_header(file.read, f"{path}/{name}")
+        self.source = Source(name.removesuffix(".npy"), dtype, shape, self.read)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """Read the next rows. Reading from 0 on starts again."""
+        dtype, shape = self.source.dtype, self.source.shape
         row = dtype.itemsize * math.prod(shape[1:])
-        streams: list[IO[bytes]] = []
-
-        def read(start: int, end: int) -> np.ndarray:
-            if not streams or start == 0:
-                streams[:] = [self._archive.open(name)]
-                read_header(streams[0].read, name)
-            data = streams[0].read((end - start) * row)
-            if len(data) < (end - start) * row:
-                raise ValueError(f"{self._path}/{name}: byte {start * row + len(data)}: cut off; get it again")
-            order = "F" if fortran and len(shape) > 1 else "C"
-            return np.frombuffer(data, dtype).reshape((end - start, *shape[1:]), order=order)  # type: ignore[call-overload]
-
-        return Source(name.removesuffix(".npy"), dtype, shape, read)
+        if self._stream is None or start == 0:
+            self.close()
+            self._stream = self._archive.open(self._name)
+            read_header(self._stream.read, self._name)
+        data = self._stream.read((end - start) * row)
+        if len(data) < (end - start) * row:
+            raise ValueError(f"{self._path}/{self._name}: byte {start * row + len(data)}: cut off; get it again")
+        flat = np.frombuffer(data, dtype)
+        rows = (end - start, *shape[1:])
+        return flat.reshape(rows, order="F") if self._fortran and len(shape) > 1 else flat.reshape(rows)
 
 
 def _part(source: Source, first: int, last: int) -> Source:
@@ -158,8 +171,8 @@ def _part(source: Source, first: int, last: int) -> Source:
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield _Archive(path, archive)
+        with zipfile.ZipFile(path) as archive, closing(_Archive(path, archive)) as opened:
+            yield opened
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, KeyError) as error:
         # An error of the operating system, such as a missing file, names it already.
         if isinstance(error, OSError) and error.filename:

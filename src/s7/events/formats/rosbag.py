@@ -107,8 +107,7 @@ class _Messages:
             raise ValueError(f"{self._where}: events in the encoding {encoding!r}, expected {', '.join(_DECODERS)}")
         if self._decoder is None:
             self._decoder = _DECODERS[encoding](self._where)
-            self._decoder.sensor = sensor
-            self._decoder._started = True  # messages have no header
+            self._decoder.without_header(sensor)
         return self._decoder.feed(fields.bytes(size))
 
 
