@@ -88,9 +88,9 @@ def test_training_on_labels_and_predicting_labels():
 
 @given(st.integers(1, 10_000))
 def test_lengths_are_rounded_up_to_few(length):
-    rounded = inference._rounded(length)
+    rounded = inference.rounded_length(length)
     assert length <= rounded <= max(16, 3 * length // 2 + 1)
-    assert rounded == inference._rounded(rounded)
+    assert rounded == inference.rounded_length(rounded)
     assert rounded in {q << n for q in (2, 3) for n in range(14)}
 
 

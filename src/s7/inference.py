@@ -177,7 +177,7 @@ def _steps(pending: list[tuple[np.ndarray, Any]], lengths: Int[np.ndarray, " N"]
 def _plans(lengths: Int[np.ndarray, " N"]) -> list[tuple[Plan, int]]:
     """Batches of sequences of similar length, each with its number of rows."""
     different, which = np.unique(lengths, return_inverse=True)
-    bounds = np.array([_rounded(length) for length in different.tolist()])[which]
+    bounds = np.array([rounded_length(length) for length in different.tolist()])[which]
     plans = []
     for bound in np.unique(bounds).tolist():
         members = np.flatnonzero(bounds == bound)
@@ -188,7 +188,7 @@ def _plans(lengths: Int[np.ndarray, " N"]) -> list[tuple[Plan, int]]:
     return plans
 
 
-def _rounded(length: int) -> int:
+def rounded_length(length: int) -> int:
     """The next of 16, 24, 32, 48, 64, 96, ...: at most half of a row is padding, unless it is very short."""
     power = SHORTEST
     while power < length:

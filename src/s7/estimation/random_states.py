@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, ArrayLike, Float, Integer, PRNGKeyArray, Shaped
 
+from s7.inference import rounded_length
 from s7.recurrence import recurrence
 from s7.sequence_layer import reverse_gaps
 
@@ -146,8 +147,13 @@ def with_thresholds(model: RandomStates, inputs: list[Any], dt: list[Any] | None
     chosen = rng.permutation(len(inputs))[:16]
     which = rng.integers(len(chosen), size=(directions, banks, kernels))
     levels = (np.arange(directions * banks * kernels * count) * 0.6180339887 % 1).reshape(found.shape)
+    longest = rounded_length(max(len(inputs[n]) for n in chosen))
     for place, n in enumerate(chosen.tolist()):
-        y = np.sort(np.asarray(_responses(model, inputs[n], None if dt is None else dt[n])[0]), 1)
+        length = len(inputs[n])
+        # Padded to one length, for which one program is compiled.
+        padded = np.pad(inputs[n], ((0, longest - length), (0, 0)))
+        gaps = None if dt is None else np.pad(dt[n], (0, longest - length)).astype(np.float32)
+        y = np.sort(np.asarray(_responses(model, padded, gaps, jnp.asarray(length))[0])[:, :length], 1)
         d, m, k = np.nonzero(which == place)
         at = np.minimum((levels[d, m, k] * y.shape[1]).astype(int), max(0, y.shape[1] - 2))
         # Between two responses, so that rounding does not decide about either.
