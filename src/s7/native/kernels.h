@@ -32,7 +32,7 @@ struct LayerShape {
   Gain gain;
   Direct direct;
   double a, b;       // coefficients of the rate 1 / (a w² + b)
-  int64_t rank = 0;  // rank of the factored form; 0 selects the full form
+  int64_t rank = 0;  // rank of factored maps
   Transition transition = Transition::kStable;
 
   // Always inlined: this header is compiled for several instruction sets, and the linker must not merge their code.
@@ -51,7 +51,8 @@ struct LayerInputs {
   const T *B, *W_B, *b;              // (rows, width), (rows, width, width), (rows)
   const T *C, *W_C;                  // (width, rows), (width, rows, width)
   const T *D, *W_D;                  // diagonal: (width), (width, width); full: (width, width), (width, width, width)
-  // These replace W_B and W_C in a layer of rank R: V3 ((V1 u) * (V2 u)) and U3 ((U1 x) * (U2 u)).
+  // These replace W_B and W_C in factored maps of rank R: V3 ((V1 u) * (V2 u)) and U3 ((U1 x) * (U2 u)). W_B and V1 are
+  // null if B is static, and W_C and U1 if C is static.
   const T *V1, *V2, *V3;  // (R, width), (R, width), (rows, R)
   const T *U1, *U2, *U3;  // (R, rows), (R, width), (width, R)
 };
