@@ -59,3 +59,10 @@ def test_errors_are_one_line(run, saved, tmp_path):
     assert (status, err.count("\n")) == (2, 1)
     assert "both.safetensors: s7.Stream cannot run a bidirectional model" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_onnx(run, saved, tmp_path):
+    pytest.importorskip("onnx")
+    status, out, err = run("export", saved, "--to", "onnx", "--out", tmp_path)
+    assert status == 0, err
+    assert "model.onnx" in out
