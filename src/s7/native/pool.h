@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #if defined(__linux__)
 #include <sched.h>
@@ -57,7 +58,8 @@ class Loop {
       if (awaits_help_ && yields++ < 3) let_others_run();
     std::unique_lock<std::mutex> lock(mutex_);
     all_done_.wait(lock, [this] { return finished_.load() == count_; });
-    if (failure_) std::rethrow_exception(failure_);
+    // The exception leaves this object, which a late helper may destroy while the caller reads the exception.
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
   // Runs on a thread of the pool.
