@@ -777,7 +777,7 @@ void check_layer(const LayerProblem& problem) {
     const std::string name = problem.name() + ", " + set.name;
     const auto results = run_layer(set.kernels<double>(), problem, true, kSerial);
     const auto gradients = run_layer_gradient(set.kernels<double>(), problem, results, kSerial);
-    check_layer_results(results, plain, 1e-14, name + " double");
+    check_layer_results(results, plain, 1e-13, name + " double");
     for (size_t n = 0; n < slopes.size(); ++n) slopes[n].check(array_of(gradients, n), name + " double" + name_of(n));
 
     // A norm divides by a standard deviation that may be small, which amplifies rounding errors of single precision.
