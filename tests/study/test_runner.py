@@ -96,7 +96,7 @@ def test_the_number_of_jobs_is_checked(make_study):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--models", "s7,lstn"], "no model 'lstn'; did you mean 'lstm'?"),
+        (["--models", "s7,lstmm"], "no model 'lstmm'; did you mean 'lstm'?"),
         (["--models", "s7,s7"], "s7 is listed twice"),
         (["--models", "s7", "--jobs", "9999"], "jobs=9999: only"),
         (["--models", "s7", "--set", "train.epoch=3"], "did you mean 'epochs'?"),

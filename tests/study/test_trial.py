@@ -101,7 +101,7 @@ def test_a_trial_ends_when_its_study_is_gone(spec, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "lstn"}, "no model 'lstn'; did you mean 'lstm'?"),
+        ({"model": "lstmm"}, "no model 'lstmm'; did you mean 'lstm'?"),
         ({"settings": {"train": {"epoch": 3}}}, "did you mean 'epochs'?"),
         ({"data": "/nowhere"}, "is not in /nowhere"),
     ],
