@@ -26,7 +26,7 @@ def test_ctrl_c_in_the_first_moment_ends_the_process(data, tmp_path):
     assert not (tmp_path / "run" / "result.json").exists()
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("delay", [0.0, 1.0, 3.0])
 def test_ctrl_c_before_the_first_step_leaves_a_run_that_resumes(data, tmp_path, delay):
     folder = tmp_path / "run"
     settings = ("--data", data, "--out", folder)

@@ -77,7 +77,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
     state=st.integers(1, 19),
     length=st.integers(1, 120),
 )
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_blocks_give_the_numbers_of_xla(
     form,
     transition,
