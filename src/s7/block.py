@@ -240,7 +240,7 @@ class Block(eqx.Module):
         dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
         gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
         around = fused.Around(normalise, gate, dropout, self.config.skip)
-        if self._is_fused(read):
+        if self._is_fused(read, above.values):
             z, x = self._fused(read, x, around)
         elif self._has_halves(read):
             z, x = self._halves(read, x, around, above.values)
@@ -254,10 +254,13 @@ class Block(eqx.Module):
             z = self.project(z)
         return above._replace(values=z), x, moments
 
-    def _is_fused(self, read: LayerInputs) -> bool:
+    def _is_fused(self, read: LayerInputs, skip: Array) -> bool:
         """Whether the backend computes everything up to the skip in one call."""
         # A subclass may compute something that the kernel does not.
         if type(self.layer) is not S7Layer or read.events is not read.ends:
+            return False
+        # A step of a pooled block reads one event, but its skip adds the mean of the window.
+        if self.config.skip and skip is not read.ends:
             return False
         return fused.is_fused(self.layer.transition, self.layer.form, read.ends.shape[0])
 

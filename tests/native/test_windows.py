@@ -140,3 +140,16 @@ def test_gradients_of_gaps_are_computed_where_they_are_asked_for():
         difference = (loss(values, dt + step) - loss(values, dt - step)) / (2 * step)
     np.testing.assert_allclose(only, both[0], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(both[1].sum(), difference, rtol=1e-6)
+
+
+def test_single_steps_of_a_pooled_model_equal_a_call():
+    config = {"width": 4, "state": 2, "stages": (s7.Stage(1, stride=3), s7.Stage(1))}
+    model = s7.S7Model(encoder=s7.TokenEncoder(7), head=s7.Mean(2), key=jax.random.key(0), **config)
+    tokens = np.random.default_rng(0).integers(0, 7, 8)
+    with s7.backend("xla"):
+        wanted = model(tokens)
+    with s7.backend("native"):
+        state, step = model.init_state(), eqx.filter_jit(lambda model, token, state: model.step(token, state))
+        for token in tokens:
+            found, state = step(model, token, state)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
