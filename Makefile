@@ -166,10 +166,10 @@ OURS := image,text,listops,pathfinder,nmnist,spoken-digits,dvs-gesture,walker2d
 PAGES := shapes layer block scan train train-ours stream
 speed: setup
 	$(BIN)/s7 bench layer --quick --memory --runs 20 --out $(SPEED)/shapes.json
-	$(BIN)/s7 bench layer --tasks dvs-gesture,text,walker2d --lengths 256,131072 --runs 4 --out $(SPEED)/layer.json
+	$(BIN)/s7 bench layer --tasks dvs-gesture --lengths 256,131072 --runs 4 --out $(SPEED)/layer.json
 	$(BIN)/s7 bench block --runs 30 --out $(SPEED)/block.json
 	$(BIN)/s7 bench scan --shapes 8x4096x16,1x131072x16,64x4096x64 --runs 4 --out $(SPEED)/scan.json
-	$(BIN)/s7 bench train --tasks dvs-gesture,image,shd,walker2d --runs 6 --out $(SPEED)/train.json
+	$(BIN)/s7 bench train --tasks dvs-gesture,image --runs 6 --out $(SPEED)/train.json
 	$(BIN)/s7 bench train --preset ours --tasks $(OURS) --runs 12 --out $(SPEED)/train-ours.json
 	$(BIN)/s7 bench stream --tasks dvs-gesture,walker2d,nmnist --runs 4 --out $(SPEED)/stream.json
 	$(BIN)/s7 bench page $(PAGES:%=$(SPEED)/%.json) --out docs/speed.md
