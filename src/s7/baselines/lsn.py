@@ -53,7 +53,7 @@ class Lsn(Cell):
         return weights | {"delay": delays, "b": constant(0, units, dtype)}
 
     def start(self, units, dtype):
-        """Return zero spikes and potential, and nothing under way."""
+        """Return zero spikes and potential, and no delayed inputs."""
         waiting = jnp.asarray(np.zeros((self.delays - 1, units)), dtype)
         return constant(0, units, dtype), constant(0, units, dtype), waiting
 

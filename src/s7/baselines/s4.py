@@ -174,7 +174,7 @@ class S4Layer(SequenceLayer):
             _, reset = reverse_gaps(None, mask, reset)
             drive, mask, reset = (None if q is None else q[::-1] for q in (drive, mask, reset))
         # The convolution knows neither an initial state nor other sequences. Where it is used, the final state of the
-        # recurrence is removed by the compiler unless somebody reads it.
+        # recurrence is removed by the compiler unless it is used.
         initial = self.init_state() if state is None else state
         final, read = self._recur(drive, mask, reset, initial, stride)
         if state is None and reset is None and len(drive) > 1:

@@ -37,7 +37,7 @@ NATIVE = "native"
 
 @dataclass(frozen=True)
 class BlockCase:
-    """A block and the shape of its input batch. With `tokens`, events are rows of a table of so many vectors."""
+    """A block and the shape of its input batch. With `tokens`, events are rows of a table with that many vectors."""
 
     name: str
     batch: int = 16

@@ -37,7 +37,7 @@ def rows(
         formats: The names of formats, as in `FILES`. By default all.
         events: The number of events per file.
         runs: Repetitions; the fastest counts.
-        say: Is told what is being done.
+        say: Called with a description of each step.
     """
     unknown = [name for name in formats or () if name not in FILES]
     if unknown:

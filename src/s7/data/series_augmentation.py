@@ -29,7 +29,7 @@ class SeriesAugmentation(Augmentation):
         window: The smallest fraction of a series that is kept, a random contiguous part; 1 keeps all.
         mixup: The parameter α of Beta(α, α), from which the share of another series is drawn; 0 for none. Targets are
             mixed too: classes become proportions. Needs regular series of one length.
-        channels: The number of features that are measurements; later ones, such as indicators, are left alone by
+        channels: The number of features that are measurements; later ones, such as indicators, are not changed by
             `jitter` and `scaling`. 0 for all.
         classes: The number of classes for `mixup`; 0 for regression.
     """

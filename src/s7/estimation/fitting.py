@@ -1,4 +1,4 @@
-"""Fitting an ensemble to series: random states with a closed-form readout, and trained S7 models beside them.
+"""Fitting an ensemble to series: random states with a closed-form readout, and trained S7 models.
 
 Each trained model leaves out one fold of the training data, which it is validated on. The share of the trained models
 is the one with the smallest loss on all data that were left out; random states have leave-one-out predictions of their

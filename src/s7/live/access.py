@@ -31,7 +31,7 @@ class Access:
     """The rules of a server.
 
     Attributes:
-        token: What every request must present; None to admit everybody, which is for loopback hosts only.
+        token: What every request must present; None to admit anyone, which is for loopback hosts only.
         origins: Origins of pages that may connect, besides the server's own: "https://robots.example".
     """
 

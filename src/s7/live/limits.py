@@ -51,5 +51,5 @@ class Allowance:
         return allowed
 
     def wait(self, events: int) -> float:
-        """Seconds until so many events are allowed, at most one second."""
+        """Seconds until this many events are allowed, at most one second."""
         return min(1.0, max(0.0, min(events, self._rate) - self._left) / self._rate)

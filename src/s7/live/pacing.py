@@ -45,7 +45,7 @@ class Pacer:
         return self._position + (self._clock() - self._since) * self._speed / self._seconds
 
     def position_before(self, seconds: float) -> float:
-        """The time in the recording that was due so many seconds ago."""
+        """The time in the recording that was due this many seconds ago."""
         return self.position - seconds * self._speed / self._seconds
 
     def start(self, position: float) -> None:

@@ -40,7 +40,7 @@ class Selection:
         """log2 of the openness of each state at each event, states with short memory first.
 
         Args:
-            events: Tokens or rows of numbers. Always pass as many: each number compiles anew.
+            events: Tokens or rows of numbers. Pass the same number in every call: a new length is compiled again.
         """
         found = np.log2(np.asarray(_openness(self._model, jnp.asarray(events), self._timed)) + _TINY)
         if self._order is None:

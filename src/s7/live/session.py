@@ -97,7 +97,7 @@ class Session:
         self._allowance = Allowance(limits.rate, clock)
         self._window = Window(served.inputs, served.selection)
         self._schedule = self._new_schedule()
-        # `_run` is the number of resets, after which viewers start their charts anew.
+        # `_run` is the number of resets, after which viewers clear their charts.
         self._dropped = self._messages = self._run = 0
         self._lag = self._latency = 0.0
         # Event counts at the ends of the last frames, for the rate.

@@ -50,7 +50,7 @@ class Window:
         self._points.append(_Point(time, events, scores, batch.events[places]))
 
     def take(self) -> tuple[dict[str, Any], UInt16[np.ndarray, "n 3"]]:
-        """The points, and the events as x, y and polarity; then start anew."""
+        """The points, and the events as x, y and polarity. Clears the window."""
         points = list(self._points)
         about: dict[str, Any] = {
             "points": [[_rounded(p.time), p.events, [_rounded(s) for s in p.scores.tolist()]] for p in points]
@@ -64,7 +64,7 @@ class Window:
         return about, pixels
 
     def clear(self) -> None:
-        """Start anew."""
+        """Remove all points and events."""
         self._events.clear()
         self._points.clear()
 

@@ -21,8 +21,8 @@ LONGEST = 8192
 class Preparation:
     """What is done to series before a model reads them, with everything that it needs to know of the training data.
 
-    Steps without any value are left out; the gap before the next step says so. A value that is missing beside others is
-    replaced by the last one seen, and an indicator channel is 1 there.
+    Steps without any value are left out; the gap before the next step says so. A value that is missing
+    in a step with other values is replaced by the last one seen, and an indicator channel is 1 there.
 
     Attributes:
         mean, scale: The mean and the standard deviation of each channel.

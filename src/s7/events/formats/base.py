@@ -83,7 +83,7 @@ class ByteFormat(EventFormat):
         """A decoder of this format. Its errors start with `where`."""
 
     def blocks(self, path, watch: Callable[[int], None] = lambda size: None):
-        """Read the events of a file in blocks of any size. `watch` is told the number of bytes of each."""
+        """Read the events of a file in blocks of any size. `watch` is called with the number of bytes of each."""
         decoder = self.decoder(str(path))
         with path.open("rb") as file:
             while data := file.read(BLOCK):
