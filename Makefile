@@ -10,11 +10,13 @@ WORKERS ?= 2
 setup: .venv/installed
 
 # This also builds the native kernels, again whenever their sources change. The build requirements are installed first,
-# because an isolated build would install jaxlib a second time.
+# because an isolated build would install jaxlib a second time. Modules are byte-compiled when they are first imported:
+# most of them never are.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[dev]'
+	$(PIP) 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
+	$(PIP) --no-build-isolation --editable '.[dev]'
 	touch $@
 
 lint: setup

@@ -64,7 +64,7 @@ def check_against_reference(transition, form, time, length, width, state, seed):
 
 @pytest.mark.parametrize("time", TIMES)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("transition", ["stable", "oscillating", "plain", "step", "ring"])
+@pytest.mark.parametrize("transition", ["oscillating", "step"])  # test_reference.py has the others
 def test_every_transition_and_form_equals_the_reference(transition, form, time):
     check_against_reference(TRANSITIONS[transition], form, time, length=97, width=5, state=3, seed=1)
 
@@ -146,15 +146,15 @@ def test_gradients_equal_those_of_the_plain_formula_and_finite_differences(trans
         return layer(u, dt, state=state)
 
     arguments = (arrays, u, dt, state)
-    fast_loss = jax.jit(lambda a: loss(fast, a))
-    gradient = jax.jit(jax.grad(lambda a: loss(fast, a)))(arguments)
+    value_and_gradient = jax.jit(jax.value_and_grad(lambda a: loss(fast, a)))
+    gradient = value_and_gradient(arguments)[1]
     plain = jax.jit(jax.grad(lambda a: loss(plain_formula, a)))(arguments)
     jax.tree.map(assert_close, gradient, plain)
 
     rng = np.random.default_rng(2)
     direction = jax.tree.map(lambda q: jnp.asarray(rng.normal(size=q.shape), q.dtype), arguments)
     move = lambda by: jax.tree.map(lambda q, d: q + by * d, arguments, direction)  # noqa: E731
-    numeric = (fast_loss(move(1e-5)) - fast_loss(move(-1e-5))) / 2e-5
+    numeric = (value_and_gradient(move(1e-5))[0] - value_and_gradient(move(-1e-5))[0]) / 2e-5
     # JAX's gradient of a real function of z is ∂/∂re - i ∂/∂im: pair it with the direction without conjugating.
     products = jax.tree.map(lambda g, d: jnp.sum(g * d).real, gradient, direction)
     np.testing.assert_allclose(sum(jax.tree.leaves(products)), numeric, rtol=1e-5)
