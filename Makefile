@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs
+.PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
 .PHONY: results clean
 .PHONY: fuzz memory
 
@@ -181,6 +181,12 @@ demo: setup
 
 docs: setup
 	$(BIN)/python docs/figures.py
+	$(BIN)/python -m examples.selective_memory --out docs/figures/selective-memory.svg
+	$(BIN)/python -m examples.event_camera --out docs/figures/event-camera.svg
+
+# The documentation as a site in site/, with links and names checked.
+site: setup
+	$(BIN)/python -m mkdocs build --strict
 
 results: setup
 	$(BIN)/python -m benchmarks.studies --run all --jobs 2
@@ -189,4 +195,4 @@ results: setup
 	$(BIN)/s7 verify --out docs/verify.md
 
 clean:
-	rm -rf .venv .cache build dist demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .cache build dist demo site .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""Draw the figures of the-layer.md from the library's own code: `.venv/bin/python docs/figures.py`."""
+"""Draw the figures of the guides from the library's own code: `.venv/bin/python docs/figures.py`."""
 
 import math
 from pathlib import Path
@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 import s7
+from s7.recurrence import recurrence
 
 # In float32 the last digits, and so the bytes of the figures, would depend on the processor.
 jax.config.update("jax_enable_x64", True)
@@ -149,6 +150,37 @@ def initial_spectrum() -> Figure:
     return figure
 
 
+def time_gaps() -> Figure:
+    """Plot two states that read events at irregular times: their time constants are one and ten seconds."""
+    figure, (events, states) = plt.subplots(2, 1, figsize=(8, 4), sharex=True, layout="constrained")
+    arrivals = np.array([0.5, 0.8, 1.0, 1.4, 1.7, 6.5, 6.9, 7.1, 12.5, 13.0])
+    value = np.array([0.6, 0.9, 0.7, 1.0, 0.8, 0.5, 0.9, 0.6, 0.8, 1.0])
+    events.vlines(arrivals, 0, value, color=GREY, linewidth=1.5)
+    events.plot(arrivals, value, "o", color="black", markersize=5)
+    events.set(ylabel="input", ylim=(0, 1.15), yticks=[0, 1])
+    for span in ((1.7, 6.5), (7.1, 12.5)):
+        events.annotate("", (span[0], 0.3), (span[1], 0.3), arrowprops={"arrowstyle": "<->", "color": GREY})
+        events.annotate(f"gap {span[1] - span[0]:.1f} s", (sum(span) / 2, 0.36), ha="center", color=GREY)
+
+    # The recurrence is evaluated between events too, where the input is zero.
+    time = np.union1d(np.linspace(0, 16, 321), arrivals)
+    gaps = jnp.asarray(np.diff(time, prepend=0.0))
+    inputs = np.zeros((len(time), 1))
+    inputs[np.searchsorted(time, arrivals), 0] = value
+    transition = s7.Stable()
+    for seconds, colour, dashes in ((1.0, BLUE, "-"), (10.0, VERMILION, "--")):
+        # The rate 1 / (a w² + b) is 1 / seconds.
+        w = jnp.full((len(time), 1), math.sqrt((seconds - transition.b) / transition.a))
+        a, _ = transition.discretize({}, w, gaps)
+        x = recurrence(a, jnp.asarray(inputs))
+        label = f"time constant {seconds:g} s"
+        states.plot(time, x[:, 0], color=colour, linestyle=dashes, linewidth=2, label=label)
+    states.set(ylabel="state", xlabel="time (s)", xlim=(0, 16))
+    states.set_ylim(bottom=0)
+    states.legend(loc="upper left")
+    return figure
+
+
 def main() -> None:
     """Write each figure to a file with its name."""
     FOLDER.mkdir(exist_ok=True)
@@ -156,6 +188,7 @@ def main() -> None:
         for name, draw in {
             "reparameterization": reparameterization,
             "initial-spectrum": initial_spectrum,
+            "time-gaps": time_gaps,
         }.items():
             figure = draw()
             path = FOLDER / f"{name}.svg"

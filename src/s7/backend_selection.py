@@ -43,7 +43,8 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """x_k = a_k * x_{k-1} + v_k for every k, or x_k = a_k * x_{k+1} + v_k with `reverse`.
 
         Args:
-            a, v: Factors and inputs, (L, P), real or complex.
+            a: The factors, (L, P), real or complex.
+            v: The inputs, (L, P), real or complex.
             initial: The state before the first step, (P,).
             reverse: Whether to start from the end.
 
@@ -64,7 +65,8 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """The outputs (L, H) of a block and the final state (P,) of each layer; called only where `fuses` says so.
 
         Args:
-            transition, form: The kind of the layers.
+            transition: The transition of the layers.
+            form: The form of the layers.
             u: The inputs, (L, H).
             directions: One `fused.Direction`, or two that read the events in opposite orders; their outputs are added.
             reverse: Whether the first layer runs from the last event to the first.
@@ -81,7 +83,8 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """The first half of a block: w_k (L, P) and B_k u_k + b in real rows (L, S) of each layer.
 
         Args:
-            transition, form: The kind of the layers.
+            transition: The transition of the layers.
+            form: The form of the layers.
             u: The inputs or the rows of a table, (L, H).
             layers: The parameters of each layer.
             norm: The norm of u, a `Normalizer`.
@@ -101,7 +104,8 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """The second half of a block: its outputs (M, H).
 
         Args:
-            transition, form: The kind of the layers.
+            transition: The transition of the layers.
+            form: The form of the layers.
             u: The inputs where the states are read, (M, H).
             states: The states of each layer, (M, P).
             skip: What is added to the output, (M, H), or None. It stands for the skip of `around`.
@@ -119,10 +123,8 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
     ) -> Array:
         """The states (L / stride, P) at the ends of windows of events; called only where `fuses_windows` says so.
 
-        Args:
-            w, drive: The raw parameter (R, P) and the input to the state in real rows (R, S), of each event or, where
-                `token` is given, of each row of a table.
-            token: The row of each event, (L,), or None.
+        `w` is the raw parameter (R, P) and `drive` the input to the state in real rows (R, S), of each event or, where
+        `token` is given, of each row of a table; `token` is then the row of each event, (L,).
         """
         raise NotImplementedError
 

@@ -168,7 +168,10 @@ class S7Model(eqx.Module):
         """Run the model in training mode.
 
         Args:
-            inputs, dt, length, key: As in a call.
+            inputs: As in a call.
+            dt: As in a call.
+            length: As in a call.
+            key: As in a call.
             batch_axis: The axis name given to jax.vmap, over which batch norms compute their statistics.
 
         Returns:
@@ -289,8 +292,10 @@ class S7Model(eqx.Module):
         """Run the model on the next events of a stream.
 
         Args:
-            inputs, dt, length: The events, as in a call.
+            inputs: The events, as in a call.
             state: The state before them.
+            dt: The gap before each event, as in a call.
+            length: The number of events, as in a call.
 
         Returns:
             The output for all events so far, (outputs,), and the state after the events. With the `PerStep` head, the

@@ -90,7 +90,8 @@ class Stable(Transition):
     `oscillate` regular time uses the second formula with dt = 1.
 
     Args:
-        a, b: Constants of the rate; a > 0 and b ≥ 0.5.
+        a: The factor of w² in the rate; a > 0.
+        b: The constant in the rate; b ≥ 0.5.
         oscillate: Whether states are complex with learned frequencies ω, which do not depend on the input. Otherwise
             ω = 0.
         gain: "rate" for g_k = r_k, which gives real states a unit response to a constant input in regular time and an
@@ -185,7 +186,8 @@ class Step(Transition):
     samples of a signal. EventSSM is `selective=False`: its inputs are events, whose gain does not depend on the gap.
 
     Args:
-        dt_min, dt_max: The range of the initial Δ, which is log-uniform.
+        dt_min: The smallest initial Δ. Initial values are log-uniform.
+        dt_max: The largest initial Δ.
         held: Whether the input is held over the gap: g_k = (exp(Λ Δ_k dt_k) - 1) / Λ.
     """
 

@@ -1,6 +1,7 @@
 """The server: pages, metrics, limits, and clients that misbehave."""
 
 import json
+import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,9 @@ from websockets.sync.client import connect
 from s7.live.access import Access
 from s7.live.limits import Limits
 
-from .conftest import make_records, running
+from tests.programs import ROOT
+
+from .conftest import CLASSES, make_records, running
 
 LIMITS = Limits(connections=12, message=20_000, upload=50_000, idle=30, send=1.0)
 ANSWERS = json.dumps({"type": "subscribe", "frames": False, "answers": True})
@@ -266,3 +269,9 @@ def test_a_token_is_asked_for_everywhere_but_in_healthz(served):
             assert hello_of(client)["type"] == "hello"
         with pytest.raises(InvalidStatus), open_stream(server, "?token=secret", origin="http://evil.example"):
             pass
+
+
+def test_the_client_on_the_page_runs(server, capsys):
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "live.md").read_text(), re.DOTALL)
+    exec(program.replace("127.0.0.1:8077", f"127.0.0.1:{server.port}"), {})
+    assert capsys.readouterr().out.strip() in CLASSES

@@ -27,8 +27,12 @@ class S7Classifier(ClassifierMixin, Estimator):
         layout: "channels_first" if arrays are (samples, channels, steps), as in aeon and sktime.
         steps: The number of batches that each model is trained on.
         patch: Steps of a series that a trained model reads as one event.
-        width, state, depth: The sizes of the trained models.
-        dropout, batch_size, learning_rate: Training settings.
+        width: The number of features between the blocks of a trained model.
+        state: The number of states of each layer.
+        depth: The number of blocks.
+        dropout: The probability that a value is dropped in training.
+        batch_size: The number of series in a batch.
+        learning_rate: The largest learning rate.
         random_state: The seed.
         verbose: Whether to print what is being done.
 

@@ -14,7 +14,8 @@ class S7Forecaster(Estimator):
 
     Args:
         horizon: The number of steps to predict.
-        settings: As for `S7Classifier`. Random states and patches are not used.
+
+    The other settings are those of `S7Classifier`. Random states and patches are not used.
 
     Example:
         >>> import numpy as np
@@ -64,7 +65,11 @@ class S7Forecaster(Estimator):
         Args:
             x: One series, an array (steps,) or a frame indexed by time; or several, as for `S7Classifier.fit`.
             y: Not used.
-            times, dt, minutes, group, time: As for `S7Classifier.fit`.
+            times: As for `S7Classifier.fit`.
+            dt: As for `S7Classifier.fit`.
+            minutes: As for `S7Classifier.fit`.
+            group: As for `S7Classifier.fit`.
+            time: As for `S7Classifier.fit`.
         """
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
             raise ValueError(f"horizon={self.horizon!r} must be a whole number of at least 1")

@@ -41,7 +41,11 @@ class S7Regressor(RegressorMixin, Estimator):
             x: The series.
             y: Numbers, (samples,) or (samples, outputs); or per step, a list of arrays (steps,) or (steps, outputs), or
                 an array (samples, steps, outputs). For a long-format frame, the name of the column.
-            times, dt, minutes, group, time: As for `S7Classifier.fit`.
+            times: As for `S7Classifier.fit`.
+            dt: As for `S7Classifier.fit`.
+            minutes: As for `S7Classifier.fit`.
+            group: As for `S7Classifier.fit`.
+            time: As for `S7Classifier.fit`.
         """
         self._remember_columns(group, time)
         series, y = self._read(x, times, dt, reset=True, y=y)

@@ -27,7 +27,9 @@ class Problem:
     """The data of a task with the encoder, the head and the objective.
 
     Args:
-        train, valid, test: The splits.
+        train: The training data.
+        valid: The validation data, which choose the epoch.
+        test: The test data, which are evaluated once.
         encoder: Reads the inputs.
         head: Makes the outputs.
         objective: The loss and the metrics.
