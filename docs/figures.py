@@ -162,8 +162,8 @@ def time_gaps() -> Figure:
         events.annotate("", (span[0], 0.3), (span[1], 0.3), arrowprops={"arrowstyle": "<->", "color": GREY})
         events.annotate(f"gap {span[1] - span[0]:.1f} s", (sum(span) / 2, 0.36), ha="center", color=GREY)
 
-    # The recurrence is evaluated between events too, where the input is zero.
-    time = np.union1d(np.linspace(0, 16, 321), arrivals)
+    # The recurrence is evaluated between events and just before them too, where the input is zero.
+    time = np.unique(np.concatenate([np.linspace(0, 16, 161), arrivals - 1e-6, arrivals]))
     gaps = jnp.asarray(np.diff(time, prepend=0.0))
     inputs = np.zeros((len(time), 1))
     inputs[np.searchsorted(time, arrivals), 0] = value
@@ -176,8 +176,8 @@ def time_gaps() -> Figure:
         label = f"time constant {seconds:g} s"
         states.plot(time, x[:, 0], color=colour, linestyle=dashes, linewidth=2, label=label)
     states.set(ylabel="state", xlabel="time (s)", xlim=(0, 16))
-    states.set_ylim(bottom=0)
-    states.legend(loc="upper left")
+    states.set_ylim(0, 5.4)
+    states.legend(loc="upper right", ncols=2)
     return figure
 
 

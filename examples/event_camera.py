@@ -1,7 +1,7 @@
 """Recognise the direction of a moving bar from the events of a simulated camera, and stream a recording.
 
-    python -m examples.event_camera
-    python -m examples.event_camera --out docs/figures/event-camera.svg
+python -m examples.event_camera
+python -m examples.event_camera --out docs/figures/event-camera.svg
 """
 
 import argparse
@@ -18,11 +18,11 @@ SENSOR = (16, 16)
 DIRECTIONS = ("right", "left", "down", "up")
 
 
-def simulate(direction: str, rng: np.random.Generator, events: int = 400, noise: float = 0.5) -> s7.Events:
+def simulate(direction: str, rng: np.random.Generator, events: int = 300, noise: float = 0.3) -> s7.Events:
     """Events of a bar that crosses the sensor in 100 to 200 ms, in noise: its front is bright, its back dark."""
     t = np.sort(rng.uniform(0, 1, events))
     bright = rng.random(events) < 0.5
-    along = np.where(bright, 1, -1) + 20 * t - 2 + rng.normal(0, 0.5, events)
+    along = np.where(bright, 2, -2) + 20 * t - 2 + rng.normal(0, 0.5, events)
     across = rng.integers(0, 16, events)
     stray = rng.random(events) < noise
     along = np.where(stray | (along < 0) | (along > 15), rng.integers(0, 16, events), along).astype(int)
@@ -43,7 +43,7 @@ def train(recordings: int, epochs: int) -> s7.S7Model:
     labels = [DIRECTIONS[n % 4] for n in range(recordings)]
     inputs, gaps = zip(*(tokens_and_gaps(simulate(label, rng)) for label in labels), strict=True)
     model = s7.S7Model(
-        encoder=s7.EventEncoder(SENSOR),
+        encoder=s7.EventEncoder(SENSOR, token=False),  # a vector per pixel would overfit so few recordings
         head=s7.Mean(outputs=4),
         width=24,
         state=8,
@@ -52,7 +52,8 @@ def train(recordings: int, epochs: int) -> s7.S7Model:
         key=jax.random.key(0),
     )
     data = s7.Samples.of(list(inputs), labels, list(gaps))
-    trained = s7.train(model, data, valid=0.2, epochs=epochs, learning_rate=1e-2, progress=False)
+    settings: Any = {"epochs": epochs, "batch_size": 10, "learning_rate": 1e-2, "progress": False}
+    trained = s7.train(model, data, valid=0.2, **settings)
     print(f"validation accuracy {trained.result['valid']['accuracy']:.2f}")
     return trained.model
 
@@ -88,7 +89,7 @@ def plot(model: s7.S7Model, events: s7.Events, scores: Float[np.ndarray, "E C"],
         for row in range(3):
             if row:
                 stride *= model.config.stages[row - 1].stride
-            steps = time[stride - 1 :: stride]
+            steps = np.append(time[stride - 1 :: stride], time[-1:] if len(time) % stride else [])
             pooled.vlines(steps, -row - 0.35, -row + 0.35, color="black", linewidth=0.5 + 0.5 * row)
             pooled.annotate(f"{len(steps)}", (1.02, -row), xycoords=("axes fraction", "data"), va="center")
         pooled.set_yticks([0, -1, -2], ["events", "after stage 1", "after stage 2"])
@@ -109,7 +110,7 @@ def plot(model: s7.S7Model, events: s7.Events, scores: Float[np.ndarray, "E C"],
 def main(arguments: list[str] | None = None) -> None:
     """Train, stream a new recording, and plot the scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recordings", type=int, default=160)
+    parser.add_argument("--recordings", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--out", type=Path, help="write a figure to this file")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Watch a sensor: predict its next value event by event, report a fault, and continue after a restart.
 
-    python -m examples.streaming
+python -m examples.streaming
 """
 
 import argparse
@@ -18,7 +18,7 @@ SMOOTHING, ALARM = 0.8, 3.0
 
 
 def simulate(length: int, seed: int, fault: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """A swing with noise, read at irregular times: values (L, 1) and gaps (L,). From `fault` on it swings twice as fast."""
+    """A swing with noise at irregular times: values (L, 1), gaps (L,). From event `fault` on it is twice as fast."""
     rng = np.random.default_rng(seed)
     dt = rng.exponential(0.25, length)
     speed = np.where(np.arange(length) >= (length if fault is None else fault), 2.0, 1.0)

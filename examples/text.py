@@ -1,6 +1,6 @@
 """Tell prose from code by reading bytes. The texts are those that come with Python: its reference and its library.
 
-    python -m examples.text
+python -m examples.text
 """
 
 import argparse

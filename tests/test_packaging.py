@@ -18,7 +18,7 @@ def packaged():
     "pattern",
     [
         *("**/*.py", "**/*.pyi", "py.typed", "presets/*.toml", "publishing/templates/*.jinja", "live/page/*"),
-        *("native/*.cc", "native/*.h*"),
+        *("native/*.cc", "native/*.h*", "pretrained/*/*"),
     ],
 )
 def test_every_file_of_the_package_is_in_the_wheel(packaged, pattern):

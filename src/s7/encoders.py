@@ -227,7 +227,7 @@ class LinearEncoder(Encoder):
                 column per feature and one row per event, a list of frames, or `s7.Samples`.
             bias: The standard deviation of the initial bias.
 
-        Example:
+        Examples:
             >>> import numpy as np, s7
             >>> s7.LinearEncoder.of([np.array([[0.0], [2.0]]), np.array([[4.0]])]).mean
             (2.0,)

@@ -51,7 +51,7 @@ def save(model: Any, path: str | os.PathLike) -> Path:
     Raises:
         ValueError: If the model could not be restored. The file is then not written.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> model = s7.S7Model(encoder=s7.LinearEncoder(3), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
         >>> path = s7.save(model, "model.safetensors")

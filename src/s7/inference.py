@@ -40,7 +40,7 @@ def predict(model: Any, inputs: Any, dt: Any = None) -> Any:
         other models the outputs, (N, outputs), or (N,) if there is one output. With a head per step there is a
         prediction for each step: an array (N, L, ...) for sequences of one length, else a list of N arrays.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> inputs = [np.zeros((5, 3)), np.ones((8, 3))]  # two sequences of 3 features
         >>> model = s7.S7Model(encoder=s7.LinearEncoder(3), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))

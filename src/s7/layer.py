@@ -56,7 +56,7 @@ class S7Layer(SequenceLayer):
         gain: Replaces the gain of the transition, if given: "rate", "variance" or None.
         dtype: The type of parameters and states.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> layer = s7.S7Layer(width=4, state=8, key=jax.random.key(0))
         >>> outputs, state = layer(np.zeros((10, 4)), np.ones(10))

@@ -46,7 +46,7 @@ class S7Model(eqx.Module):
             blocks.
         key: A JAX random key for the initial parameters.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> model = s7.S7Model(
         ...     encoder=s7.LinearEncoder(3), head=s7.Mean(outputs=2), width=8, state=4, depth=1, key=jax.random.key(0)

@@ -48,7 +48,7 @@ class PatchEncoder(Encoder):
             patch: The number of steps in a patch.
             bias: The standard deviation of the initial bias.
 
-        Example:
+        Examples:
             >>> import numpy as np, s7
             >>> s7.PatchEncoder.of(np.zeros((10, 64, 3)), patch=8).event_shape
             (8, 3)

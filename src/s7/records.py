@@ -140,7 +140,7 @@ class Result:
 class RunRecord:
     """A run: `config` is the content of config.toml; `result` is None until the run is finished.
 
-    Example:
+    Examples:
         record = RunRecord.read(Path("runs/walker2d-s7-ours-strict-0"))
         record.task, record.seed, record.best.valid, record.command
     """

@@ -48,7 +48,7 @@ class Stream:
         ValueError: The model cannot stream, or has a part that the engine does not know.
         RuntimeError: s7 was installed without its native kernels.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> model = s7.S7Model(encoder=s7.TokenEncoder(9), head=s7.Mean(2), width=8, state=4, key=jax.random.key(0))
         >>> stream = s7.Stream(model)

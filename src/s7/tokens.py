@@ -44,7 +44,7 @@ def tokenize(x: ArrayLike, y: ArrayLike, p: ArrayLike, sensor: Sensor = (128, 12
     Returns:
         Integers from 0 to `2 * width * height - 1`, in the shape of `x`.
 
-    Example:
+    Examples:
         >>> import s7
         >>> s7.tokenize([0, 1], [0, 2], [-1, 1], sensor=(2, 3))
         array([ 0, 11], dtype=int32)
@@ -71,7 +71,7 @@ def detokenize(
     Returns:
         (x, y, p) in the shape of `tokens`, with p -1 for darker and 1 for brighter.
 
-    Example:
+    Examples:
         >>> import s7
         >>> s7.detokenize([0, 11], sensor=(2, 3))
         (array([0, 1]), array([0, 2]), array([-1,  1]))

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+import time
 import traceback
 import warnings
 from contextlib import redirect_stdout
@@ -31,5 +32,8 @@ def run(program: str, folder: Path) -> dict[str, str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
-    outcome = {name: run(text, Path(sys.argv[1]) / name) for name, text in json.load(sys.stdin).items()}
+    outcome = {}
+    for name, text in json.load(sys.stdin).items():
+        outcome[name] = run(text, Path(sys.argv[1]) / name)
+        print(f"{name}: {time.process_time():.1f} s of processor time so far", file=sys.stderr, flush=True)
     json.dump(outcome, sys.stdout)

@@ -19,7 +19,6 @@ from websockets.sync.client import connect
 
 from s7.live.access import Access
 from s7.live.limits import Limits
-
 from tests.programs import ROOT
 
 from .conftest import CLASSES, make_records, running

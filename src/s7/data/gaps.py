@@ -31,7 +31,7 @@ def gaps(times: Any, unit: str = "s") -> Any:
     Raises:
         ValueError: A time is missing, or earlier than the one before it. The message names its position.
 
-    Example:
+    Examples:
         >>> import numpy as np, s7
         >>> s7.gaps(np.array(["2024-05-01T12:00:00", "2024-05-01T12:00:01.5"], "datetime64[ms]"))
         array([0. , 1.5])

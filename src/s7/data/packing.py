@@ -38,7 +38,7 @@ def pack(
         stride: The stride of the model. Each sequence starts at a multiple of it.
         length: The length to pad to; by default the smallest possible.
 
-    Example:
+    Examples:
         >>> import numpy as np, s7
         >>> s7.pack([np.array([5, 6, 7]), np.array([8])], stride=2).segments
         array([ 0,  0,  0, -1,  1, -1], dtype=int32)

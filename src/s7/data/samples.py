@@ -65,7 +65,7 @@ class Samples:
             ValueError: A sequence is empty, a value is not finite, a gap is negative, or `dt` holds times instead of
                 gaps. The message names the sequence and the event.
 
-        Example:
+        Examples:
             >>> import numpy as np, s7
             >>> samples = s7.Samples.of([np.zeros((5, 2)), np.ones((3, 2))], targets=[0, 1])
             >>> len(samples), samples.lengths.tolist(), samples.event_shape

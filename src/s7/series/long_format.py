@@ -33,7 +33,7 @@ def from_frame(
     Raises:
         ValueError: A column is missing (the message lists those that there are), or a group or a time is.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> from s7.series.long_format import from_frame
         >>> frame = pd.DataFrame({"id": [1, 1, 2], "t": [0.0, 1.0, 0.0], "v": [5.0, 6.0, 7.0], "y": ["a", "a", "b"]})

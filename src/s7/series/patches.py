@@ -13,7 +13,7 @@ def patches(values: Float[np.ndarray, "L C"], size: int) -> Float[np.ndarray, "M
         values: The series, (steps, channels).
         size: Steps in a patch.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from s7.series.patches import patches
         >>> patches(np.arange(5.0)[:, None], 2)[..., 0].tolist()

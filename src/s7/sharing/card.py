@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from s7.hub import OWNER
 from s7.model import S7Model
 from s7.publishing.text import metric_name, metric_value
 from s7.records import Result, RunRecord
@@ -23,7 +24,7 @@ tags:
 ```python
 import s7
 
-model = s7.load("{name}")        # pip install 's7-ssm[hub]', or a copy of this folder
+model = s7.load("{name}")        # {found}
 answers = s7.predict(model, inputs, dt)
 stream = s7.Stream(model)        # event by event, if the model is causal
 ```
@@ -49,6 +50,8 @@ The model was not tested on other data than these, and was not made for decision
 
 """
 
+_FOUND = "pip install 's7-ssm[hub]', or a copy of this folder"
+
 
 def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
     """The README of a shared model, with YAML front matter.
@@ -70,7 +73,8 @@ def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
     unit = "" if config.time_unit is None else f"; the model's unit of time is {config.time_unit:g}"
     return _CARD.format(
         name=name,
-        tags="".join(f"- {tag}\n" for tag in ([result.task] if result and result.task else [])),
+        found="part of the package" if name.startswith(f"{OWNER}/") else _FOUND,
+        tags=_tags(result),
         about=_about(result),
         reads=reads,
         answers=f"{config.head.outputs} numbers" + (f", the scores of the classes {labels}" if labels else ""),
@@ -79,6 +83,13 @@ def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
         shape=f"{config.depth} blocks of width {config.width} with {config.state} states",
         results="" if record is None or result is None else _results(result, record.command),
     )
+
+
+def _tags(result: Result | None) -> str:
+    """The rest of the front matter: the task as a tag and a data set, and the metric."""
+    if result is None or not result.task:
+        return ""
+    return f"- {result.task}\ndatasets:\n- {result.task}\nmetrics:\n- {result.metric}\n"
 
 
 def _about(result: Result | None) -> str:
@@ -93,7 +104,8 @@ def _results(result: Result, command: str | None) -> str:
     rows = "".join(
         f"| {data} | {metric_value(metric, found[metric])} |\n" for data, found in values.items() if metric in found
     )
-    protocol = f"Protocol {result.protocol}." if result.protocol else ""
+    note = f": {result.protocol_note}" if result.protocol_note else ""
+    protocol = f"Protocol {result.protocol}{note}." if result.protocol else ""
     return _RESULTS.format(
         metric=metric_name(metric),
         rows=rows,

@@ -40,7 +40,7 @@ class S7Classifier(ClassifierMixin, Estimator):
         classes_: The labels, sorted.
         ensemble_: The fitted models, an `s7.Ensemble`.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from s7.sklearn import S7Classifier
         >>> x = np.sin(np.arange(60)[None] * np.linspace(0.1, 1, 20)[:, None])  # 20 series of 60 steps

@@ -17,7 +17,7 @@ class S7Forecaster(Estimator):
 
     The other settings are those of `S7Classifier`. Random states and patches are not used.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from s7.sklearn import S7Forecaster
         >>> x = np.sin(np.arange(200) / 5)  # one series

@@ -15,7 +15,7 @@ class S7Regressor(RegressorMixin, Estimator):
 
     Settings and series are those of `S7Classifier`.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from s7.sklearn import S7Regressor
         >>> frequency = np.linspace(0.1, 1, 40)

@@ -101,7 +101,7 @@ def train(
         Diverged: a loss, gradient or parameter is not finite.
         Interrupted: Ctrl-C or SIGTERM, if `out` is given; the run can be resumed.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> x = np.random.default_rng(0).normal(size=(32, 10, 1))
         >>> y = np.where(x.sum((1, 2)) > 0, "up", "down")

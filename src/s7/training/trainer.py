@@ -54,7 +54,7 @@ class Pending(NamedTuple):
 class Trainer:
     """A model in training. `state` and `position` are all that changes; `per_epoch` batches make an epoch.
 
-    Example:
+    Examples:
         trainer = Trainer.start(model, objective, train, valid, TrainConfig(epochs=5), seed=0)
         trainer.fit([EarlyStopping(patience=2)])
         trainer.best_model

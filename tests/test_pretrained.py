@@ -1,0 +1,59 @@
+"""The models that come with the package: small, described, and computing what they computed when they were written."""
+
+import json
+
+import equinox as eqx
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import s7
+from s7 import hub, native
+from s7.publishing.text import metric_value
+from tests.programs import ROOT
+
+NAMES = hub.bundled_models()
+FILES = {"model.safetensors", "config.json", "README.md", "golden.safetensors", "result.json"}
+
+
+def folder(name):
+    return hub.BUNDLED / name.partition("/")[2]
+
+
+def test_they_are_small():
+    assert sum(path.stat().st_size for path in hub.BUNDLED.rglob("*") if path.is_file()) < 2_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_is_described(name):
+    assert {path.name for path in folder(name).iterdir()} == FILES
+    result = json.loads((folder(name) / "result.json").read_text())
+    card = (folder(name) / "README.md").read_text()
+    front = card.split("---\n")[1]
+    assert "library_name: s7-ssm\n" in front
+    assert f"- {result['task']}\n" in front
+    assert result["protocol"] == "strict"
+    assert f"| test | {metric_value(result['metric'], result['test'][result['metric']])} |" in card
+    assert f"s7 train {result['task']} " in card
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_computes_its_golden_outputs(name, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    model = s7.load(name)
+    golden = load_file(folder(name) / "golden.safetensors")
+    events = golden["tokens"] if "tokens" in golden else golden["inputs"]
+    last = int(golden["at"][-1])
+    outputs = eqx.filter_jit(model)(events[:last], golden["gaps"][:last])
+    outputs = outputs[-1] if model.config.head.per_step else outputs
+    np.testing.assert_allclose(outputs, golden["outputs"][-1], rtol=1e-3, atol=1e-4)
+    if native.available():
+        stream = s7.Stream(model)
+        for start, end, wanted in zip([0, *golden["at"]], golden["at"], golden["outputs"], strict=False):
+            stream.push(events[start:end], golden["gaps"][start:end])
+            np.testing.assert_allclose(stream.answer(), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_the_page_lists_them():
+    page = (ROOT / "docs" / "sharing.md").read_text()
+    assert [name for name in NAMES if f'`s7.load("{name}")`' not in page] == []
