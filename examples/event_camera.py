@@ -19,13 +19,13 @@ DIRECTIONS = ("right", "left", "down", "up")
 
 
 def simulate(direction: str, rng: np.random.Generator, events: int = 300, noise: float = 0.3) -> s7.Events:
-    """Events of a bar that crosses the sensor in 100 to 200 ms, in noise: its front is bright, its back dark."""
+    """Events of a bar that moves by eight pixels in 100 to 200 ms, in noise: its front is bright, its back dark."""
     t = np.sort(rng.uniform(0, 1, events))
     bright = rng.random(events) < 0.5
-    along = np.where(bright, 2, -2) + 20 * t - 2 + rng.normal(0, 0.5, events)
+    along = rng.uniform(2, 6) + 8 * t + np.where(bright, 1.5, -1.5) + rng.normal(0, 0.5, events)
     across = rng.integers(0, 16, events)
     stray = rng.random(events) < noise
-    along = np.where(stray | (along < 0) | (along > 15), rng.integers(0, 16, events), along).astype(int)
+    along = np.where(stray, rng.integers(0, 16, events), np.clip(along, 0, 15)).astype(int)
     if direction in ("left", "up"):
         along = 15 - along
     x, y = (along, across) if direction in ("left", "right") else (across, along)

@@ -28,8 +28,9 @@ BEFORE = {
 import s7
 for name in ("recording.raw", "long.raw"):
     s7.write_events(name, s7.Events([1, 2, 3], [4, 5, 6], [7, 8, 9], [0, 1, 1], (640, 480)))
-first_bytes, more_bytes = (data := open("recording.raw", "rb").read())[:60], data[60:]
-open("a.mine", "wb").write(b"MINE" + bytes(12))
+from pathlib import Path
+first_bytes, more_bytes = (data := Path("recording.raw").read_bytes())[:60], data[60:]
+Path("a.mine").write_bytes(b"MINE" + bytes(12))
 """,
     "onnx": MODEL
     + """

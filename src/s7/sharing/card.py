@@ -95,7 +95,14 @@ def _tags(result: Result | None) -> str:
 def _about(result: Result | None) -> str:
     if result is None or not result.task:
         return f"A selective state-space model, written by s7 {__version__}."
-    return f"A selective state-space model trained on {result.title or result.task} by s7 {__version__}."
+    version = result.versions.get("s7", __version__)
+    return f"A selective state-space model for {result.title or result.task}, trained by s7 {version}."
+
+
+def _where(result: Result) -> str:
+    """How long the training took, and on which machine, as far as known."""
+    seconds = "" if result.seconds is None else f" in {result.seconds / 60:.1f} minutes"
+    return seconds + (f" on {result.machine}" if result.machine else "")
 
 
 def _results(result: Result, command: str | None) -> str:
@@ -112,5 +119,5 @@ def _results(result: Result, command: str | None) -> str:
         protocol=protocol,
         seed=result.seed,
         epochs=result.epochs,
-        command="" if command is None else f"Trained by\n\n    {command}\n",
+        command="" if command is None else f"\nTrained{_where(result)} by\n\n    {command}\n",
     )
