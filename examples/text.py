@@ -65,9 +65,9 @@ def main(arguments: list[str] | None = None) -> None:
         model, data["train"], valid=0.2, epochs=options.epochs, batch_size=16, learning_rate=1e-2, progress=False
     )
     print(f"test accuracy {s7.evaluate(trained.model, data['test'])['accuracy']:.2f}")
-    for text in ("The statement is executed only if the expression is true.", "for x in range(10): print(x)"):
-        (answer,) = s7.predict(trained.model, [np.frombuffer(text.encode(), np.uint8).astype(np.int32)])
-        print(f"{answer}: {text}")
+    for line in ("The statement is executed only if the expression is true.", "for x in range(10): print(x)"):
+        (answer,) = s7.predict(trained.model, [np.frombuffer(line.encode(), np.uint8).astype(np.int32)])
+        print(f"{answer}: {line}")
 
 
 if __name__ == "__main__":
