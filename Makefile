@@ -184,9 +184,10 @@ docs: setup
 	$(BIN)/python -m examples.selective_memory --out docs/figures/selective-memory.svg
 	$(BIN)/python -m examples.event_camera --out docs/figures/event-camera.svg
 
-# The documentation as a site in site/, with links and names checked.
+# The documentation as a site in site/, with links and names checked. The search works from a server only:
+# python -m http.server --directory site
 site: setup
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 results: setup
 	$(BIN)/python -m benchmarks.studies --run all --jobs 2

@@ -10,17 +10,17 @@ from tests.programs import ROOT
 
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 # Lines that show the syntax of a command, not a call of it.
-SYNTAX = re.compile(r"[\[|…]|^s7 --help")
+SYNTAX = re.compile(r"[\[|…]")
 
 
 def commands():
     """Every indented line that starts with s7 (or a prompt, or settings), without its comment."""
     for page in PAGES:
         for line in page.read_text().splitlines():
-            found = re.match(r"    (?:\$ )?(?:[A-Z0-9_]+=\S+ )?s7 (.+)$", line)
-            if found and not SYNTAX.search(re.split(r"\s{2,}|\s#\s", found[1])[0].replace("runs/…", "")):
-                words = shlex.split(re.split(r"\s{2,}|\s#\s", found[1])[0])
-                yield pytest.param(words, id=f"{page.stem}: {' '.join(words)}")
+            found = re.match(r"    (?:\$ )?(?:[A-Z0-9_]+=\S+ )?s7 ([\w-]+ .+|[\w-]+)$", line)
+            text = re.split(r"\s{2,}|\s#\s", found[1])[0] if found else ""
+            if text and not SYNTAX.search(text.replace("runs/…", "")):
+                yield pytest.param(shlex.split(text), id=f"{page.stem}: {text}")
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ event, gap, state = 3, 0.5, jax.tree.leaves(model.init_state())
 import s7.study
 class Runner(s7.study.Runner):
     def run(self):
-        return {trial: "not run" for trial in self.study.trials()}
+        return {trial.folder.path.name: "not run" for trial in self.study.trials()}
 s7.study.Runner = Runner
 """,
 }
