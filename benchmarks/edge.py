@@ -1,8 +1,11 @@
-"""The C library against JAX, over long streams: `python -m benchmarks.edge golden` and `... soak`.
+"""The C library against JAX: `python -m benchmarks.edge golden`, `... rounding` and `... soak`.
 
-`golden` exports the model of each preset with new parameters, runs the library on random events, and compares its
-answers with those of JAX, with gaps and without, every 10,000 events. `soak` runs one stream for as long as asked and
-compares it with the same model in double precision; the resident memory must not grow.
+`golden` exports the model of each preset, runs the library on random events, and compares its answers with those of
+JAX, with gaps and without, every 10,000 events. Parameters are new; the running statistics of batch norms are those
+of random events. Where the answers differ by more than 1e-5, both are compared with double precision.
+`rounding` compares the rounding errors of the library and of JAX over many short streams.
+`soak` runs one stream for as long as asked and compares it with the same model in double precision; the resident
+memory must not grow.
 """
 
 import argparse
@@ -10,7 +13,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,11 +22,14 @@ import numpy as np
 
 import s7
 from benchmarks.edge_models import preset_model, preset_names
+from s7.backend_selection import backend
 from s7.export.edge import MODEL, random_events, write_edge
 from s7.export.runtime import EdgeModel, EdgeStream
 
 TOLERANCE = 1e-5
 CHUNK = 10_000
+# `rounding` runs this many streams of this many events.
+STREAMS, SHORT = 48, 256
 # A soak repeats this many events, a multiple of the chunk and of all strides.
 PERIOD = 640_000
 # Periods between two lines of a soak.
@@ -32,43 +38,75 @@ REPORT = 50
 SLACK = 8 << 20
 
 
-class Comparison(NamedTuple):
-    """A number of events, the largest relative difference of answers, and microseconds per event in the library."""
+class LibraryStream:
+    """A stream in the library."""
 
-    events: int
-    worst: float
-    microseconds: float
+    def __init__(self, edge: EdgeModel):
+        self._stream = EdgeStream(edge)
+        self._rows = bool(edge.inputs)
+
+    def push(self, events: np.ndarray, dt: np.ndarray | None) -> None:
+        """Read events."""
+        self._stream.push(events.reshape(len(events), -1) if self._rows else events, dt)
+
+    def answer(self) -> np.ndarray:
+        """The answer for all events so far."""
+        return self._stream.answer()
 
 
-def compare(model: s7.S7Model, edge: EdgeModel, count: int, timed: bool) -> Comparison:
-    """Run a stream in the library and in JAX, and compare their answers after each chunk.
+class JaxStream:
+    """A stream in JAX, in the precision of the model."""
+
+    _advance = staticmethod(eqx.filter_jit(lambda model, events, state, dt: model.advance(events, state, dt)[1]))
+    _read = staticmethod(eqx.filter_jit(lambda model, state: model.readout(state)))
+
+    def __init__(self, model: s7.S7Model):
+        self._model, self._state = model, model.init_state()
+
+    def push(self, events: np.ndarray, dt: np.ndarray | None) -> None:
+        """Read events."""
+        self._state = self._advance(self._model, events, self._state, dt)
+
+    def answer(self) -> np.ndarray:
+        """The answer for all events so far."""
+        return np.asarray(self._read(self._model, self._state))
+
+
+def compare(model: s7.S7Model, stream: Any, reference: JaxStream, count: int, timed: bool) -> float:
+    """Run two streams on the same random events and compare their answers after each chunk.
 
     Args:
-        model: The model in JAX.
-        edge: The model in the library.
+        model: The model, for the kind of its inputs.
+        stream: A stream in the library or in JAX.
+        reference: The stream to compare it with.
         count: The number of events, rounded up to whole chunks.
         timed: Whether the events have gaps.
+
+    Returns:
+        The largest difference, relative to the largest answer of the reference so far.
     """
-    advance = eqx.filter_jit(lambda model, events, state, dt: model.advance(events, state, dt)[1])
-    read = eqx.filter_jit(lambda model, state: model.readout(state))
-    state, stream = model.init_state(), EdgeStream(edge)
-    worst, largest, seconds = 0.0, 0.0, 0.0
+    worst, largest = 0.0, 0.0
     for number in range(-(-count // CHUNK)):
         events, gaps = random_events(model, CHUNK, seed=number)
         dt = gaps if timed else None
-        start = time.perf_counter()
-        stream.push(events.reshape(CHUNK, -1) if edge.inputs else events, dt)
-        seconds += time.perf_counter() - start
-        state = advance(model, events, state, dt)
-        wanted = np.asarray(read(model, state))
+        stream.push(events, dt)
+        reference.push(events, dt)
+        wanted = reference.answer()
         largest = max(largest, float(np.abs(wanted).max()))
         worst = max(worst, float(np.abs(stream.answer() - wanted).max()) / largest)
-    return Comparison(stream.events, worst, seconds / stream.events * 1e6)
+    return worst
 
 
 def golden(options: argparse.Namespace) -> int:
-    """Compare the library with JAX for the presets. Returns the number of comparisons that differ too much."""
-    failed = 0
+    """Compare the library with JAX for the presets.
+
+    Returns:
+        The number of comparisons that differ by more than 1e-5 although JAX does not differ from double precision by
+        more than that.
+    """
+    failed = coarse = 0
+    print("| preset | gaps | events | library and JAX | JAX and float64 | library and float64 |")
+    print("|---|---|---|---|---|---|", flush=True)
     for task, name in preset_names():
         where = f"{task}/{name}"
         if options.presets and where not in options.presets:
@@ -80,15 +118,53 @@ def golden(options: argparse.Namespace) -> int:
             except ValueError as error:
                 print(f"{where}: not compared, {error}", flush=True)
                 break
-            last = compare(model, edge, options.events, timed)
-            failed += not last.worst <= TOLERANCE
-            print(
-                f"{where}, {'with' if timed else 'without'} gaps: {last.events:,} events, largest difference "
-                f"{last.worst:.1e} of the largest output, {last.microseconds:.2f} us per event in the library",
-                flush=True,
-            )
-    print(f"{failed} differ by more than {TOLERANCE:.0e}")
+            numbers = [compare(model, LibraryStream(edge), JaxStream(model), options.events, timed)]
+            if not numbers[0] <= TOLERANCE:
+                for stream in (JaxStream(model), LibraryStream(edge)):
+                    reference = JaxStream(in_double(model))
+                    numbers.append(compare(model, stream, reference, options.events, timed))
+                coarse += numbers[1] > TOLERANCE
+                failed += not numbers[1] > TOLERANCE
+            columns = [f"{number:.1e}" for number in numbers] + ["–"] * (3 - len(numbers))
+            print(f"| {where} | {'yes' if timed else 'no'} | {options.events:,} | {' | '.join(columns)} |", flush=True)
+    print(f"{failed} differ by more than {TOLERANCE:.0e}, and {coarse} in which JAX differs from float64 as much")
     return failed
+
+
+def rounding(options: argparse.Namespace) -> int:
+    """Print the median rounding errors of JAX and of the library over short streams of random events.
+
+    Returns:
+        The number of rows in which the library's error is more than twice that of JAX.
+    """
+    worse = 0
+    run = eqx.filter_jit(lambda model, events, dt: model.readout(model.advance(events, model.init_state(), dt)[1]))
+    print("| preset | gaps | JAX | library, arrays | library, single events |\n|---|---|---|---|---|", flush=True)
+    for where in options.presets or ["dvs-gesture/paper", "shd/paper"]:
+        for timed in (True, False):
+            model = preset_model(*where.split("/"), timed)
+            double, edge = in_double(model), exported(model, options.library)
+            errors = []
+            for seed in range(STREAMS):
+                events, gaps = random_events(model, SHORT, seed=1000 + seed)
+                dt = gaps if timed else None
+                with backend("xla"):
+                    exact, single = (np.asarray(run(q, events, dt)) for q in (double, model))
+                answers = [single, *(_library_answer(edge, events, dt, part) for part in (SHORT, 1))]
+                errors.append([_relative(answer, exact) for answer in answers])
+            of_jax, *of_library = np.median(errors, 0)
+            worse += max(of_library) > 2 * of_jax
+            numbers = " | ".join(f"{q:.1e}" for q in (of_jax, *of_library))
+            print(f"| {where} | {'yes' if timed else 'no'} | {numbers} |", flush=True)
+    return worse
+
+
+def _library_answer(edge: EdgeModel, events: np.ndarray, dt: np.ndarray | None, part: int) -> np.ndarray:
+    """The library's answer after all events, pushed in arrays of `part` events."""
+    stream = LibraryStream(edge)
+    for first in range(0, len(events), part):
+        stream.push(events[first : first + part], None if dt is None else dt[first : first + part])
+    return stream.answer()
 
 
 def soak(options: argparse.Namespace) -> int:
@@ -128,13 +204,10 @@ def soak(options: argparse.Namespace) -> int:
 
 def _double_answers(model: s7.S7Model, chunks: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
     """The answers in double precision after each of these chunks of events and gaps."""
-    double = in_double(model)
-    advance = eqx.filter_jit(lambda double, events, state, dt: double.advance(events, state, dt)[1])
-    read = eqx.filter_jit(lambda double, state: double.readout(state))
-    state, answers = double.init_state(), []
+    stream, answers = JaxStream(in_double(model)), []
     for events, gaps in chunks:
-        state = advance(double, events, state, gaps)
-        answers.append(np.asarray(read(double, state)))
+        stream.push(events, gaps)
+        answers.append(stream.answer())
     return answers
 
 
@@ -166,7 +239,7 @@ def resident_bytes() -> int:
 def main() -> int:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("golden", "soak"))
+    parser.add_argument("what", choices=("golden", "rounding", "soak"))
     parser.add_argument("--events", type=float, default=1e6, help="number of events (default: 1e6)")
     parser.add_argument("--library", help="path of libs7.so (default: that of the package)")
     parser.add_argument(
@@ -174,8 +247,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     options.events = int(options.events)
-    jax.config.update("jax_enable_x64", options.what == "soak")
-    return min((golden if options.what == "golden" else soak)(options), 1)
+    jax.config.update("jax_enable_x64", True)
+    return min({"golden": golden, "rounding": rounding, "soak": soak}[options.what](options), 1)
 
 
 if __name__ == "__main__":

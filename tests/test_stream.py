@@ -206,6 +206,18 @@ def test_long_streams_do_not_drift(settings):
     assert_close(answer, expected(in_double(model), events, dt))
 
 
+@pytest.mark.parametrize("together", [16, 1])
+def test_sums_of_many_products_are_exact(together):
+    """Each output of this layer is the sum of two thousand products. Added one after the other, they lose a digit."""
+    model = make_model(encoder=s7.LinearEncoder(8), head=s7.PerStep(16), width=48, state=16, form=s7.Full(D="full"))
+    events = random_events(model.config.encoder, 16)
+    stream = Stream(model)
+    for first in range(0, 16, together):
+        stream.push(events[first : first + together])
+    wanted = expected(in_double(model), events)
+    assert np.linalg.norm(stream.answer() - wanted) <= 3e-7 * np.linalg.norm(wanted)
+
+
 def test_step_and_chunk_give_the_same():
     model = make_model(stages=POOLED)
     events, dt = random_events(TOKENS, 12), random_gaps(12)

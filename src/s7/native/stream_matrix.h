@@ -2,7 +2,8 @@
 //
 // For a single event the speed is limited by how fast the weights can be read. Several events share the weights that
 // were read. Outputs are in the lanes of vectors, in column blocks of at most eight vectors. Within a block the weights
-// are stored in the order in which they are read.
+// are stored in the order in which they are read. Sums over many rows are sums of short partial sums: in float32 a
+// single sum of a thousand products, as in the full form, would be several times less exact.
 #pragma once
 
 #include "memory.h"
@@ -15,6 +16,8 @@ inline constexpr int64_t kLane = kLanes<float>;
 inline constexpr int64_t kMostVectors = 8;
 // The most events that are processed together.
 inline constexpr int64_t kTile = 16;
+// The most rows of a matrix in one partial sum.
+inline constexpr int64_t kPartRows = 64;
 
 inline int64_t padded(int64_t size) { return (size + kLane - 1) / kLane * kLane; }
 
@@ -78,7 +81,13 @@ class Matrix {
     const float* weights = weights_.data();
     for (int64_t block = 0, vector = 0; block < blocks_; ++block) {
       const int64_t width = block_width(block), n = vector * kLane;
-      multiply(width, weights + first * width * kLane, p, rows, start.from(n), y.from(n), count);
+      const float* read = weights + first * width * kLane;
+      ConstTile sums = start.from(n);
+      // At least once, so that y is written if there are no rows.
+      for (int64_t m = 0; m == 0 || m < rows; m += kPartRows, sums = y.from(n)) {
+        const int64_t part = rows - m < kPartRows ? rows - m : kPartRows;
+        multiply(width, read + m * width * kLane, p.from(m), part, sums, y.from(n), count);
+      }
       weights += rows_ * width * kLane;
       vector += width;
     }
@@ -137,7 +146,7 @@ class Matrix {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-      for (int c = 0; c < kWidth; ++c) sums[r][c] = r == 0 ? load(start + c * kLane) : V{};
+      for (int c = 0; c < kWidth; ++c) sums[r][c] = V{};
     int64_t m = 0;
     for (; m + kRows <= rows; m += kRows, weights += kRows * kWidth * kLane)
 #pragma GCC unroll 16
@@ -156,7 +165,7 @@ class Matrix {
       V total = sums[0][c];
 #pragma GCC unroll 16
       for (int r = 1; r < kRows; ++r) total += sums[r][c];
-      store(y + c * kLane, total);
+      store(y + c * kLane, load(start + c * kLane) + total);
     }
   }
 
@@ -180,7 +189,7 @@ class Matrix {
     for (int e = 0; e < kEvents; ++e) {
       inputs[e] = p[t + e];
 #pragma GCC unroll 16
-      for (int c = 0; c < kWidth; ++c) sums[e][c] = load(start[t + e] + c * kLane);
+      for (int c = 0; c < kWidth; ++c) sums[e][c] = V{};
     }
     for (int64_t m = 0; m < rows; ++m, weights += kWidth * kLane)
 #pragma GCC unroll 16
@@ -192,7 +201,8 @@ class Matrix {
 #pragma GCC unroll 16
     for (int e = 0; e < kEvents; ++e)
 #pragma GCC unroll 16
-      for (int c = 0; c < kWidth; ++c) store(y[t + e] + c * kLane, sums[e][c]);
+      for (int c = 0; c < kWidth; ++c)
+        store(y[t + e] + c * kLane, load(start[t + e] + c * kLane) + sums[e][c]);
   }
 
   int64_t rows_ = 0, vectors_ = 0, blocks_ = 1;
