@@ -9,15 +9,16 @@
         def blocks(self, path):
             yield s7.Events(x, y, t, p, sensor=(640, 480))
 
-A format that is a stream of bytes inherits from `ByteFormat` instead and defines a `Decoder`. It can then be read from
-standard input as well.
+A format that is a stream of bytes inherits from `ByteFormat` instead and defines a `ByteDecoder`. It is then decoded
+while the bytes arrive, for example from standard input.
 """
 
-from s7.events.formats.base import BLOCK, ByteFormat, Decoder, EventFormat
+from s7.events.formats.base import BLOCK, ByteDecoder, ByteFormat, Decoder, EventFormat
 from s7.events.formats.detection import decoder_for, find_format, format_named, format_of
 
 __all__ = [
     "BLOCK",
+    "ByteDecoder",
     "ByteFormat",
     "Decoder",
     "EventFormat",

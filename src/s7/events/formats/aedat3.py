@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from s7.events.container import Events
-from s7.events.formats.base import ByteFormat, Decoder
+from s7.events.formats.base import ByteDecoder, ByteFormat
 
 FIRST, LAST = b"#!AER-DAT3.1", b"#!END-HEADER"
 # Kind, source, size of an event, offset of its timestamp, overflows; capacity, number and number of valid events.
@@ -43,7 +43,7 @@ class _Packet(NamedTuple):
     all_valid: bool
 
 
-class Aedat3Decoder(Decoder):
+class Aedat3Decoder(ByteDecoder):
     """Decodes AEDAT 3.1."""
 
     def __init__(self, where: str):

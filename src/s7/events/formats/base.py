@@ -79,7 +79,7 @@ class ByteFormat(EventFormat):
     """The base class of formats that are decoded from a stream of bytes."""
 
     @abstractmethod
-    def decoder(self, where: str) -> "Decoder":
+    def decoder(self, where: str) -> "ByteDecoder":
         """A decoder of this format. Its errors start with `where`."""
 
     def blocks(self, path, watch: Callable[[int], None] = lambda size: None):
@@ -95,21 +95,14 @@ class ByteFormat(EventFormat):
 class Decoder(ABC):
     """Decodes a stream of bytes that arrives in pieces of any size.
 
-    Subclasses define `_decode`, and `_header` if the format has one. Bytes that are not complete yet are kept.
-
     Attributes:
         where: The start of error messages: the path of the file.
-        sensor: Width and height of the sensor, or None as long as they are not known.
-        at: The position in the stream up to which it has been decoded.
     """
 
     def __init__(self, where: str):
         self.where = where
-        self.sensor: Size | None = None
-        self.at = 0
-        self._rest = b""
-        self._started = False
 
+    @abstractmethod
     def feed(self, data: bytes) -> Events:
         """Decode the next piece of the stream.
 
@@ -119,14 +112,37 @@ class Decoder(ABC):
         Raises:
             ValueError: If the data are damaged, naming the position.
         """
-        return self._advance(self._rest + data if self._rest else data, last=False)
 
+    @abstractmethod
     def finish(self) -> Events:
         """End the stream and return the events that were not returned yet.
 
         Raises:
             ValueError: If the stream ends inside of the header or of an event.
         """
+
+
+class ByteDecoder(Decoder):
+    """The base class of decoders that return events as soon as their bytes have arrived.
+
+    Subclasses define `_decode`, and `_header` if the format has one. Bytes that are not complete yet are kept.
+
+    Attributes:
+        sensor: Width and height of the sensor, or None as long as they are not known.
+        at: The position in the stream up to which it has been decoded.
+    """
+
+    def __init__(self, where: str):
+        super().__init__(where)
+        self.sensor: Size | None = None
+        self.at = 0
+        self._rest = b""
+        self._started = False
+
+    def feed(self, data):
+        return self._advance(self._rest + data if self._rest else data, last=False)
+
+    def finish(self):
         return self._advance(self._rest, last=True)
 
     def without_header(self, sensor: Size | None) -> None:
@@ -197,6 +213,3 @@ class FileDecoder(Decoder):
                 return Events.concatenate(list(self._format.blocks(self._path)))
         except ValueError as error:
             raise ValueError(str(error).replace(str(self._path), self.where)) from None
-
-    def _decode(self, data, last):
-        raise NotImplementedError

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from s7.events.container import Events
-from s7.events.formats.base import ByteFormat, Decoder
+from s7.events.formats.base import ByteDecoder, ByteFormat
 
 SIGNATURE = b"Event Stream"
 HEADER = 20
@@ -34,7 +34,7 @@ class EventStream(ByteFormat, name="es"):
         return EventStreamDecoder(where)
 
 
-class EventStreamDecoder(Decoder):
+class EventStreamDecoder(ByteDecoder):
     """Decodes Event Stream."""
 
     def __init__(self, where: str):

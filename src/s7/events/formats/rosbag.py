@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from s7.events.container import Events, Size
-from s7.events.formats.base import Decoder, EventFormat
+from s7.events.formats.base import ByteDecoder, EventFormat
 from s7.events.formats.evt2 import Evt2Decoder
 from s7.events.formats.evt3 import Evt3Decoder
 from s7.events.formats.evt21 import Evt21Decoder
 
 SIGNATURES = (b"#ROSBAG V2.0", b"\x89MCAP0\r\n", b"SQLite format 3\x00")
 ARRAY, PACKET = "/EventArray", "/EventPacket"
-_DECODERS: dict[str, Callable[[str], Decoder]] = {"evt3": Evt3Decoder, "evt2": Evt2Decoder, "evt21": Evt21Decoder}
+_DECODERS: dict[str, Callable[[str], ByteDecoder]] = {"evt3": Evt3Decoder, "evt2": Evt2Decoder, "evt21": Evt21Decoder}
 _ROS1_EVENT = np.dtype([("x", "<u2"), ("y", "<u2"), ("secs", "<u4"), ("nsecs", "<u4"), ("p", "u1")])
 # In ROS 2 fields are aligned to their size. From the second event on, an event has 16 bytes, with x 2 bytes before y.
 _ROS2_EVENT = np.dtype(
@@ -81,7 +81,7 @@ class _Messages:
         self._where = where
         self._is_ros2 = is_ros2
         self._is_packet = kind.endswith(PACKET)
-        self._decoder: Decoder | None = None
+        self._decoder: ByteDecoder | None = None
 
     def __call__(self, raw: bytes) -> Events:
         fields = _Fields(raw, self._is_ros2)

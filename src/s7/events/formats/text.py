@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
 from s7.events.container import Events
-from s7.events.formats.base import ByteFormat, Decoder
+from s7.events.formats.base import ByteDecoder, ByteFormat
 from s7.events.formats.guess import Columns, by_name, by_value, unit_of
 from s7.events.formats.writers import decimal_digits
 
@@ -107,7 +107,7 @@ class Text(ByteFormat, name="text"):
             file.write(text[text != 0].tobytes())
 
 
-class TextDecoder(Decoder):
+class TextDecoder(ByteDecoder):
     """Decodes text."""
 
     def __init__(self, where: str):

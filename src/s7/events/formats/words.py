@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Int, Integer, Shaped
 
 from s7.events.container import Events, Size
-from s7.events.formats.base import Decoder
+from s7.events.formats.base import ByteDecoder
 
 
-class WordDecoder(Decoder):
+class WordDecoder(ByteDecoder):
     """A decoder of records of one fixed size. Subclasses define `word`, the type of a record, and `_words`."""
 
     word: ClassVar[np.dtype]
