@@ -85,7 +85,7 @@ def test_a_damaged_archive_is_rejected(tmp_path):
     np.savez_compressed(path, x=X, y=Y, t=T, p=P)
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
-    with pytest.raises(ValueError, match=rf"^{path}: damaged, or not a \.npz archive"):
+    with pytest.raises(ValueError, match=rf"^{path}: byte {len(whole) - 10}: the archive is cut off or damaged"):
         s7.read_events(path)
     path.write_bytes(whole[:250] + bytes(100) + whole[350:])
     with pytest.raises(ValueError, match=rf"^{path}.*(damaged|cut off)"):

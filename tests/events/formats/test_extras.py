@@ -29,9 +29,11 @@ def test_a_real_aedat4_file_is_read(tmp_path):
     )
     assert sum(len(chunk) for chunk in s7.read_events(path, chunks=10_000)) == 111_954
     cut = tmp_path / "a.aedat4"
-    cut.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(ValueError, match=rf"^{cut}: damaged \(.*\); get it again$"):
-        s7.read_events(cut)
+    # Cut off in the description of the streams, and in the third packet.
+    for size, at in ((300, 14), (15_000, 10_682)):
+        cut.write_bytes(path.read_bytes()[:size])
+        with pytest.raises(ValueError, match=rf"^{cut}: byte {at}: damaged \(.*\); get it again$"):
+            s7.read_events(cut)
 
 
 @pytest.mark.parametrize(("start", "extra"), [(b"#!AER-DAT4.0\r\n", "aedat4"), (b"#ROSBAG V2.0\n", "ros")])

@@ -25,6 +25,8 @@ from s7.events.formats.tables import Source, Table, find_table, spikes
 MAGIC = b"PK\x03\x04"
 # An array that is read at once must not be larger than this.
 LARGEST = 2**28
+# What the packages zipfile and zlib raise for damaged archives.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError)
 
 
 class Npz(EventFormat, name="npz"):
@@ -143,11 +145,14 @@ class _Member:
         """Read the next rows. Reading from 0 on starts again."""
         dtype, shape = self.source.dtype, self.source.shape
         row = dtype.itemsize * math.prod(shape[1:])
-        if self._stream is None or start == 0:
-            self.close()
-            self._stream = self._archive.open(self._name)
-            read_header(self._stream.read, self._name)
-        data = self._stream.read((end - start) * row)
+        try:
+            if self._stream is None or start == 0:
+                self.close()
+                self._stream = self._archive.open(self._name)
+                read_header(self._stream.read, self._name)
+            data = self._stream.read((end - start) * row)
+        except _DAMAGED as error:
+            raise ValueError(f"{self._path}/{self._name}: byte {start * row}: {_in_one_line(error)}") from None
         if len(data) < (end - start) * row:
             raise ValueError(f"{self._path}/{self._name}: byte {start * row + len(data)}: cut off; get it again")
         flat = np.frombuffer(data, dtype)
@@ -170,12 +175,18 @@ def _part(source: Source, first: int, last: int) -> Source:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
-    try:
-        with zipfile.ZipFile(path) as archive, closing(_Archive(path, archive)) as opened:
-            yield opened
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, KeyError) as error:
-        # An error of the operating system, such as a missing file, names it already.
-        if isinstance(error, OSError) and error.filename:
-            raise
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path}: damaged, or not a .npz archive ({reason}); get it again") from None
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            opened = stack.enter_context(closing(_Archive(path, archive)))
+        except (*_DAMAGED, OSError) as error:
+            # An error of the operating system, such as a missing file, names it already.
+            if isinstance(error, OSError) and error.filename:
+                raise
+            # The list of the arrays is at the end of the file.
+            raise ValueError(f"{path}: byte {path.stat().st_size}: {_in_one_line(error)}") from None
+        yield opened
+
+
+def _in_one_line(error: Exception) -> str:
+    return f"the archive is cut off or damaged ({' '.join(str(error).split())[:200]}); get it again"
