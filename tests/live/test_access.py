@@ -2,7 +2,7 @@
 
 import pytest
 
-from s7.live.access import Access, Refusal, is_loopback
+from s7.live.access import Access, Refusal, is_loopback, path_of
 
 HOME = {"Host": "127.0.0.1:8077"}
 
@@ -53,9 +53,21 @@ def test_a_token_in_the_query_or_in_a_header():
     access.check("/stream?session=a&token=secret", remote | {"Origin": "http://10.0.0.5:8077"})
     access.check("/metrics", remote | {"Authorization": "Bearer secret"})
     wrong = [("/", {}), ("/?token=secre", {}), ("/?token=", {}), ("/", {"Authorization": "Bearer no"})]
+    wrong += [("/", {"Authorization": "Bearer \udcff"})]  # a byte that is not ASCII
     for path, headers in [*wrong, ("/?token=%FF", {}), ("/", {"Authorization": "Basic secret"})]:
         with pytest.raises(Refusal, match="the token is missing or wrong") as refusal:
             access.check(path, remote | headers)
         assert refusal.value.status == 401
     with pytest.raises(Refusal, match="may not connect"):
         access.check("/stream?token=secret", remote | {"Origin": "http://evil.example"})
+
+
+def test_what_is_not_an_address_is_a_bad_request():
+    for check in (
+        lambda: path_of("//[/stream"),
+        lambda: Access().check("/", {"Host": "["}),
+        lambda: Access().check("/", HOME | {"Origin": "http://["}),
+    ):
+        with pytest.raises(Refusal, match="is not valid") as refusal:
+            check()
+        assert refusal.value.status == 400

@@ -67,6 +67,8 @@ def test_models_of_numbers_and_tokens():
         (b"7 one 2 1", "line 4 is '7 one 2 1', expected 4 numbers: t x y p"),
         (b"\xff\x01", r"line 4 is '\\xff\x01', expected 4 numbers: t x y p"),
         (b"x" * 90, f"line 4 is '{'x' * 40}…', expected 4 numbers: t x y p"),
+        (b"7 %065d 2 1" % 1, f"line 4 is '7 {'0' * 38}…', expected 4 numbers: t x y p"),
+        (b"7 1e300 2 1", "line 4: x, y and p must be whole numbers"),
         (b"7 1.5 2 1", "line 4: x, y and p must be whole numbers"),
         (b"nan 1 2 1", "line 4: is not finite"),
         (b"7 12 2 1", "line 4: x=12 is outside of 0 to 11, the model's sensor is 12×9"),
@@ -78,6 +80,18 @@ def test_errors_name_the_line(inputs, line, message):
     with pytest.raises(ValueError, match="line") as error:
         read(inputs, b"# head\n\n0 1 2 1\n" + line + b"\n")
     assert str(error.value) == f"in: {message}"
+
+
+def test_an_empty_line_that_arrives_alone_counts(inputs):
+    with pytest.raises(ValueError, match=r"^in: line 2 is 'no'"):
+        read(inputs, b"\n", b"no\n")
+
+
+def test_one_long_word_does_not_fill_the_memory(inputs):
+    """As an array, these 400,000 words would have 200 GB."""
+    text = b"0 1 2 1\n" * 100_000 + b"0 %0500000d 2 1\n" % 1
+    with pytest.raises(ValueError, match=r"^in: line 100001 is '0 0000.*, expected 4 numbers: t x y p$"):
+        read(inputs, text)
 
 
 @given(data=st.binary(max_size=60))

@@ -38,3 +38,18 @@ def test_an_archive_must_not_unpack_to_far_more(tmp_path):
     with pytest.raises(Closing, match="100,000 bytes when unpacked are more than the limit"):
         upload.write(data)
     assert list(folder.iterdir()) == []
+
+
+def test_a_damaged_archive_is_left_to_its_reader(tmp_path):
+    archive = tmp_path / "a.npz"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("x.npy", bytes(100))
+    data = bytearray(archive.read_bytes())
+    data[data.index(b"PK\x01\x02")] ^= 0xFF
+    assert Upload(tmp_path, "a.npz", len(data), 2000).write(bytes(data))
+
+
+def test_half_a_character_in_a_name_can_be_sent_back(tmp_path):
+    assert Upload(tmp_path, "a\ud800.raw", 5, 100).name == "a?.raw"
+    with pytest.raises(Closing, match=r"^a\?: 101 bytes"):
+        Upload(tmp_path, "a\ud800", 101, 100)

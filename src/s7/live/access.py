@@ -5,7 +5,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 
 class Refusal(Exception):
@@ -26,6 +26,22 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def path_of(target: str) -> str:
+    """The path of the target of a request.
+
+    Raises:
+        Refusal: The target is not an address.
+    """
+    return _split(target, "the address").path
+
+
+def _split(text: str, what: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{what} is not valid: {text!r:.80}") from None
+
+
 @dataclass(frozen=True)
 class Access:
     """The rules of a server.
@@ -42,17 +58,17 @@ class Access:
         """Check a request.
 
         Raises:
-            Refusal: The token is missing or wrong, or a page of another site makes the request.
+            Refusal: The token is missing or wrong, or a page of another site makes the request, or a header is invalid.
         """
         host = headers.get("Host", "")
         if self.token is None:
             # A page can point its own name to 127.0.0.1 and so pass the check of the origin. Its name is then the host.
-            if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+            if not is_loopback(_split(f"//{host}", "the host").hostname or ""):
                 raise Refusal(HTTPStatus.FORBIDDEN, f"the host {host!r} is not this machine")
         elif not self._presents_token(path, headers):
             raise Refusal(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
         origin = headers.get("Origin")
-        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != host:
+        if origin is not None and origin not in self.origins and _split(origin, "the origin").netloc != host:
             raise Refusal(HTTPStatus.FORBIDDEN, f"pages of {origin!r} may not connect")
 
     def _presents_token(self, path: str, headers: Mapping[str, str]) -> bool:
@@ -60,4 +76,5 @@ class Access:
         if scheme.lower() != "bearer":
             given = parse_qs(urlsplit(path).query).get("token", [""])[0]
         # Takes the same time wherever the first difference is.
-        return hmac.compare_digest(given.strip().encode(), (self.token or "").encode())
+        presented, token = (text.encode("utf-8", "surrogateescape") for text in (given.strip(), self.token or ""))
+        return hmac.compare_digest(presented, token)

@@ -124,7 +124,8 @@ class Inputs:
         """Check the numbers of lines and convert them. Times of events are microseconds, others are in `unit`."""
         _require(np.isfinite(rows).all(1), where, lambda k: "is not finite")
         if self.kind == "events":
-            whole = rows[:, 1:].astype(np.int64)
+            with np.errstate(invalid="ignore"):  # what is too large for an integer differs from it below
+                whole = rows[:, 1:].astype(np.int64)
             _require((whole == rows[:, 1:]).all(1), where, lambda k: "x, y and p must be whole numbers")
             return self.of_columns(whole[:, 0], whole[:, 1], rows[:, 0], whole[:, 2], where)
         times = np.ascontiguousarray(rows[:, 0]) if self.timed else None

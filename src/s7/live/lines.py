@@ -15,6 +15,8 @@ from s7.live.inputs import Batch, Inputs
 
 # A line is at most this many bytes. A file without line ends is thus not read into memory.
 LONGEST = 1 << 20
+# A number is at most this many bytes. An array of words has room for the longest of them in every place.
+LONGEST_NUMBER = 64
 # How much of a wrong line an error message quotes.
 _QUOTED = 40
 
@@ -38,8 +40,8 @@ class Lines:
         Raises:
             ValueError: A line is not of the expected form. The message names its number.
         """
-        whole, _, self._rest = (self._rest + data).rpartition(b"\n")
-        batch = self._batch(whole) if whole else None
+        whole, end, self._rest = (self._rest + data).rpartition(b"\n")
+        batch = self._batch(whole) if end else None
         if len(self._rest) > LONGEST:
             raise ValueError(f"{self.source}: line {self._number + 1} is longer than {LONGEST:,} bytes")
         return batch
@@ -64,7 +66,7 @@ class Lines:
         self, words: list[list[bytes]], lines: list[bytes], numbers: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n columns"]:
         columns = len(self.inputs.columns)
-        if all(len(row) == columns for row in words):
+        if all(len(row) == columns and max(map(len, row)) <= LONGEST_NUMBER for row in words):
             try:
                 return np.array(words).astype(np.float64)
             except ValueError:
@@ -79,6 +81,8 @@ class Lines:
 
 
 def _is_number(word: bytes) -> bool:
+    if len(word) > LONGEST_NUMBER:
+        return False
     try:
         np.array([word]).astype(np.float64)
     except ValueError:

@@ -18,7 +18,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from s7.live.access import Access, Refusal
+from s7.live.access import Access, Refusal, path_of
 from s7.live.connection import Connection
 from s7.live.limits import Limits
 from s7.live.metrics import Metrics
@@ -96,7 +96,7 @@ class Server:
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
-        self._server.close(code=GOING_AWAY, reason="the server stops")
+        self._server.close(code=GOING_AWAY, reason="the server is stopping")
         await self._server.wait_closed()
         await asyncio.to_thread(self._release)
 
@@ -108,10 +108,10 @@ class Server:
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """The response to a request; None if a WebSocket is to be opened."""
-        path = urlsplit(request.path).path
-        if path == "/healthz":
-            return _response(HTTPStatus.OK, b"ok\n")
         try:
+            path = path_of(request.path)
+            if path == "/healthz":
+                return _response(HTTPStatus.OK, b"ok\n")
             self._access.check(request.path, request.headers)
         except Refusal as refusal:
             self.metrics.refused[refusal.status] += 1

@@ -21,6 +21,7 @@ class Upload:
     """
 
     def __init__(self, folder: Path, name: str, size: int, limit: int):
+        name = name.encode("utf-8", "replace").decode()  # JSON can hold halves of characters, which no message can
         if size > limit:
             raise Closing(POLICY, f"{name}: {size:,} bytes are more than the limit of {limit:,}")
         self.name, self._left, self._limit = Path(name).name, size, limit
@@ -46,8 +47,11 @@ class Upload:
         """Refuse archives (.npz) whose content is far larger than the archive may be."""
         if not zipfile.is_zipfile(self.path):
             return
-        with zipfile.ZipFile(self.path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                size = sum(member.file_size for member in archive.infolist())
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+            return  # reading it will say what is wrong
         if size > EXPANSION * self._limit:
             self.discard()
             raise Closing(POLICY, f"{self.name}: {size:,} bytes when unpacked are more than the limit")
