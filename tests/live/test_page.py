@@ -42,7 +42,7 @@ def test_a_recording_plays_in_chromium(served, recording, tmp_path):
         tab.open(server.page)
         tab.wait("document.getElementById('status-text')?.textContent === 'live'")
         assert tab.evaluate("document.getElementById('model').textContent") == "tiny"
-        tab.wait("document.getElementById('recording').textContent === 'waving.txt, at its end'")
+        tab.wait("document.getElementById('recording').textContent === 'waving.txt, finished'")
         # The scores changed while it played, and the last ones are shown.
         assert tab.evaluate("new Set(state.charts.scores.points.map(([, , scores]) => scores[0])).size") >= 3
         shown = tab.evaluate("[...document.querySelectorAll('#bars .value')].map((cell) => cell.textContent)")
@@ -57,14 +57,14 @@ def test_a_recording_plays_in_chromium(served, recording, tmp_path):
         tab.wait("document.getElementById('play').textContent === 'Play'")
         tab.evaluate("{ const s = document.getElementById('speed'); s.value = ''; s.onchange({target: s}) }")
         tab.evaluate("document.getElementById('play').click()")
-        tab.wait("document.getElementById('recording').textContent.endsWith('at its end')")
+        tab.wait("document.getElementById('recording').textContent.endsWith('finished')")
         session = tab.evaluate("sessionStorage.getItem('session')")
         tab.evaluate("(state.socket.close(4999), state.socket.onclose({code: 1006, reason: ''}))")
         tab.wait("document.getElementById('status-text').textContent === 'live' && state.socket.readyState === 1")
         assert tab.evaluate("sessionStorage.getItem('session')") == session
         # An upload through the page.
         tab.evaluate("upload(new File(['0 1 2 1\\n500 3 4 0\\n900 3 4 1\\n'], 'three.txt'))")
-        tab.wait("document.getElementById('recording').textContent === 'three.txt, at its end'")
+        tab.wait("document.getElementById('recording').textContent === 'three.txt, finished'")
         assert tab.evaluate("document.getElementById('count').textContent") == "3"
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert tab.complaints == []

@@ -36,12 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("file", type=Path, metavar="FILE" if name != "convert" else "IN", help="event file")
         if name == "convert":
             one.add_argument("out", type=Path, metavar="OUT", help="new file; its extension chooses the format")
-            one.add_argument("--format", metavar="NAME", help="format of the new file, whatever its extension is")
+            one.add_argument("--format", metavar="NAME", help="format of the new file, regardless of its extension")
             one.add_argument("--from-zero", action="store_true", help="subtract the time of the first event")
             one.add_argument("--reject-unordered", action="store_true", help="fail if timestamps decrease")
         one.add_argument("--input-format", metavar="NAME", help="format of the file, if it is not recognized")
         one.add_argument("--recording", type=int, metavar="N", help="recording to read, if the file holds several")
-        one.add_argument("--sensor", type=_size, metavar="WxH", help="size of the sensor, if the file does not say")
+        one.add_argument(
+            "--sensor", type=_size, metavar="WxH", help="size of the sensor, if the file does not record it"
+        )
         add_json(one, nested=True)
     view = parsers["view"]
     view.add_argument("--out", type=Path, metavar="FILE", help=".png or .gif file (default: FILE.png)")

@@ -1,7 +1,7 @@
 """Write a trained model for another runtime: a C library without Python, ONNX or StableHLO.
 
 edge: model.safetensors, golden.safetensors and README.md for the C library libs7 (see docs/edge.md). onnx: model.onnx,
-the step of a stream as a graph. stablehlo: the step of a stream, written by jax.export.
+one step of a stream as a graph. stablehlo: one step of a stream, written by jax.export.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-unit",
         default="ms",
         metavar="UNIT",
-        help="edge: unit of the time gaps that the model was trained with: ns, us, ms, s, min, h or D (default: ms)",
+        help="for --to edge, unit of the time gaps in the training data: ns, us, ms, s, min, h or D (default: ms)",
     )
 
 

@@ -1,7 +1,7 @@
 """Serve a model over HTTP and WebSocket, with a page that shows events, scores and the selection live.
 
-Each connection has a stream of its own. A token is required if the host is not this machine: it is taken from --token
-or $S7_TOKEN, else made up and printed. Metrics are at /metrics.
+Each connection has its own stream. A token is required unless the host is a loopback address: it is taken from --token
+or $S7_TOKEN, or generated and printed. Metrics are at /metrics.
 """
 
 import argparse
@@ -22,34 +22,42 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("model", type=Path, metavar="RUN", help="run folder or model file")
-    parser.add_argument("--file", type=Path, metavar="FILE", help="event file that every connection plays")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="event file to play on every connection")
     parser.add_argument(
         "--clip",
         action="store_true",
-        help="take events that go back in time as simultaneous with the one before, instead of an error",
+        help="treat events that go back in time as simultaneous with the event before them instead of failing",
     )
     parser.add_argument(
         "--recording", type=int, metavar="N", help="recording to play, from 0, if the file holds several"
     )
     parser.add_argument(
-        "--realtime", action="store_true", help="play it at the pace of its times instead of as fast as possible"
+        "--realtime",
+        action="store_true",
+        help="pace the file by its timestamps instead of playing it as fast as possible",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8077, help="port to listen on (default 8077; 0 for a free one)")
-    parser.add_argument("--token", metavar="TEXT", help="what clients must present (default: $S7_TOKEN)")
+    parser.add_argument("--token", metavar="TEXT", help="token that clients must present (default: $S7_TOKEN)")
     parser.add_argument(
-        "--origins", type=names, default=[], metavar="URL,URL", help="origins of other sites whose pages may connect"
+        "--origins", type=names, default=[], metavar="URL,URL", help="other origins whose pages may connect"
     )
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--max-connections", type=count, default=32, metavar="N", help="connections (default 32)")
     limits.add_argument(
-        "--max-rate", type=duration, default=1e6, metavar="N", help="events per second of a connection (default 1e6)"
+        "--max-connections", type=count, default=32, metavar="N", help="number of connections (default 32)"
+    )
+    limits.add_argument(
+        "--max-rate", type=duration, default=1e6, metavar="N", help="events per second and connection (default 1e6)"
     )
     limits.add_argument(
         "--max-message", type=count, default=1 << 20, metavar="BYTES", help="size of a message (default 1048576)"
     )
     limits.add_argument(
-        "--max-upload", type=count, default=64 << 20, metavar="BYTES", help="size of a file (default 67108864)"
+        "--max-upload",
+        type=count,
+        default=64 << 20,
+        metavar="BYTES",
+        help="size of an uploaded file (default 67108864)",
     )
     limits.add_argument(
         "--idle", type=duration, default=300.0, metavar="S", help="seconds before idle connections close (default 300)"
@@ -102,7 +110,7 @@ async def _serve(server: "Server", options: argparse.Namespace, token: str | Non
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(
-            f"{options.host}, port {options.port}: cannot listen ({reason}); choose --host or --port"
+            f"{options.host}, port {options.port}: cannot listen ({reason}); choose another --host or --port"
         ) from None
     host = f"[{options.host}]" if ":" in options.host else options.host
     url = f"http://{host}:{port}/" + ("" if token is None else f"?token={token}")

@@ -1,8 +1,8 @@
-"""Print a model's predictions while events arrive from a file or from standard input.
+"""Print a model's predictions as events arrive from a file or from standard input.
 
-Events are read from a file of any event format, or from lines of numbers: `t x y p` (microseconds, column, row,
-polarity) for models of event cameras, `[t] v1 … vn` for models of numbers, `[t] token` for models of tokens. The time t
-is there if the model has time gaps.
+The input is an event file of any format, or lines of numbers: `t x y p` (microseconds, column, row, polarity) for
+models of event cameras, `[t] v1 … vn` for models of numbers, `[t] token` for models of tokens. A line starts with a
+time t if the model uses time gaps.
 """
 
 import argparse
@@ -31,17 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every",
         metavar="N|TIME",
         help="interval between predictions: a number of events, or a time such as 10ms "
-        "(default: 10ms; every event if the model has no times)",
+        "(default: 10ms, or every event if the model does not use time gaps)",
     )
     parser.add_argument(
         "--clip",
         action="store_true",
-        help="take events that go back in time as simultaneous with the one before, instead of an error",
+        help="treat events that go back in time as simultaneous with the event before them instead of failing",
     )
     parser.add_argument(
         "--recording", type=int, metavar="N", help="recording to read, from 0, if the file holds several"
     )
-    parser.add_argument("--realtime", action="store_true", help="replay events at the pace of their times")
+    parser.add_argument("--realtime", action="store_true", help="pace events by their timestamps")
     parser.add_argument(
         "--speed", type=duration, default=1.0, metavar="X", help="speed of --realtime (default 1; 0.5 is half speed)"
     )
@@ -50,10 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default=100.0,
         metavar="MS",
-        help="with --realtime, drop events that are later than this many milliseconds (default 100)",
+        help="with --realtime, drop events that are more than this many milliseconds late (default 100)",
     )
     parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="continue from the state in this file, and save the state there"
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="restore the state from this file if it exists, and save the state there on exit",
     )
     parser.add_argument(
         "--time-unit",

@@ -176,7 +176,7 @@ function player(playback) {
     $("speed").value = known ? known.value : SPEED_MAX;
   }
   $("repeat").checked = playback.repeat;
-  $("recording").textContent = playback.name + (playback.over ? ", at its end" : "");
+  $("recording").textContent = playback.name + (playback.over ? ", finished" : "");
 }
 
 // How long pixels stay: as long in the recording at any speed, within reason. A pause keeps them.
