@@ -11,19 +11,17 @@ memory must not grow.
 import argparse
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import s7
 from benchmarks.edge_models import preset_model, preset_names
 from s7.backend_selection import backend
-from s7.export.edge import MODEL, random_events, write_edge
+from s7.export.edge import MODEL, in_double, random_events, write_edge
 from s7.export.runtime import EdgeModel, EdgeStream
 
 TOLERANCE = 1e-5
@@ -220,14 +218,6 @@ def exported(model: s7.S7Model, library: str | None) -> EdgeModel:
     with tempfile.TemporaryDirectory() as folder:
         write_edge(model, Path(folder))
         return EdgeModel(Path(folder) / MODEL, library)
-
-
-def in_double(model: s7.S7Model) -> s7.S7Model:
-    """The model with the same parameters in double precision."""
-    double = s7.S7Model(replace(model.config, dtype="float64"), key=jax.random.key(0))
-    parameters, rest = eqx.partition(double, eqx.is_inexact_array)
-    values = [q.astype(jnp.float64) for q in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))]
-    return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), values), rest)
 
 
 def resident_bytes() -> int:

@@ -1,7 +1,6 @@
 """`s7.Stream` gives the outputs of its model, rejects invalid events, and can be copied, saved and restored."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import s7
 from s7 import native
 from s7.baselines.lstm import Lstm
+from s7.export.edge import in_double
 from s7.stream import Stream
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="no native kernels")
@@ -177,14 +177,6 @@ def test_any_combination(transition, form, norm, place, gate, skip, stages, head
         head=head,
     )
     check(model, length, timed)
-
-
-def in_double(model: s7.S7Model) -> s7.S7Model:
-    """The model with the same parameters in double precision."""
-    double = s7.S7Model(replace(model.config, dtype="float64"), key=jax.random.key(0))
-    parameters, rest = eqx.partition(double, eqx.is_inexact_array)
-    values = [q.astype(jnp.float64) for q in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))]
-    return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), values), rest)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,19 @@ def test_edge(run, saved, tmp_path):
         assert result["difference"] < 1e-5
 
 
+@pytest.mark.skipif(not native.available(), reason="no native kernels")
+def test_a_difference_as_large_as_rounding_errors_is_reported(run, saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("s7.cli.export.TOLERANCE", 1e-12)
+    status, out, err = run("export", saved, "--to", "edge", "--out", tmp_path)
+    assert status == 0, err
+    error = float(out.split("JAX in float32 differs from float64 by ")[1])
+    assert 1e-9 < error < 1e-6
+    monkeypatch.setattr("s7.export.edge.rounding_error", lambda model: error / 1e3)
+    status, _, err = run("export", saved, "--to", "edge", "--out", tmp_path)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "model.safetensors: libs7 differs from JAX by" in err
+
+
 def test_stablehlo(run, saved, tmp_path):
     status, out, err = run("export", saved, "--to", "stablehlo", "--out", tmp_path)
     assert status == 0, err

@@ -7,9 +7,11 @@ in which the digits of the checksum count as zeros.
 """
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax import lax
@@ -84,6 +86,30 @@ def golden(model: S7Model, count: int | None = None) -> dict[str, np.ndarray]:
         raise ValueError("the model's outputs on random inputs are not finite")
     name = "inputs" if encoder.event_shape else "tokens"
     return arrays | {name: events.reshape(count, numbers) if encoder.event_shape else events}
+
+
+def rounding_error(model: S7Model) -> float:
+    """How far the golden outputs, which JAX computes in float32, are from double precision.
+
+    Returns:
+        The largest difference, relative to the largest output.
+    """
+    single = golden(model)
+    with jax.enable_x64(True):
+        double = golden(in_double(model))
+    return max(_relative(single[name], double[name]) for name in ("outputs", "outputs_without_gaps"))
+
+
+def in_double(model: S7Model) -> S7Model:
+    """The model with the same parameters in double precision, which JAX must be allowed to use (`jax_enable_x64`)."""
+    double = S7Model(replace(model.config, dtype="float64"), key=jax.random.key(0))
+    parameters, rest = eqx.partition(double, eqx.is_inexact_array)
+    values = [q.astype("float64") for q in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))]
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), values), rest)
+
+
+def _relative(outputs: Float[np.ndarray, "M O"], wanted: Float[np.ndarray, "M O"]) -> float:
+    return float(np.abs(outputs - wanted).max() / np.abs(wanted).max())
 
 
 def random_events(

@@ -32,14 +32,14 @@ def path_of(target: str) -> str:
     Raises:
         Refusal: The target is not an address.
     """
-    return _split(target, "the address").path
+    return _split(target, f"the address {target!r:.80}").path
 
 
 def _split(text: str, what: str) -> SplitResult:
     try:
         return urlsplit(text)
     except ValueError:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{what} is not valid: {text!r:.80}") from None
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{what} is not valid") from None
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,16 @@ class Access:
         host = headers.get("Host", "")
         if self.token is None:
             # A page can point its own name to 127.0.0.1 and so pass the check of the origin. Its name is then the host.
-            if not is_loopback(_split(f"//{host}", "the host").hostname or ""):
+            if not is_loopback(_split(f"//{host}", f"the host {host!r:.80}").hostname or ""):
                 raise Refusal(HTTPStatus.FORBIDDEN, f"the host {host!r} is not this machine")
         elif not self._presents_token(path, headers):
             raise Refusal(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
         origin = headers.get("Origin")
-        if origin is not None and origin not in self.origins and _split(origin, "the origin").netloc != host:
+        if (
+            origin is not None
+            and origin not in self.origins
+            and _split(origin, f"the origin {origin!r:.80}").netloc != host
+        ):
             raise Refusal(HTTPStatus.FORBIDDEN, f"pages of {origin!r} may not connect")
 
     def _presents_token(self, path: str, headers: Mapping[str, str]) -> bool:
