@@ -140,7 +140,8 @@ def rounding(options: argparse.Namespace) -> int:
     print("| preset | gaps | JAX | library, arrays | library, single events |\n|---|---|---|---|---|", flush=True)
     for where in options.presets or ["dvs-gesture/paper", "shd/paper"]:
         for timed in (True, False):
-            model = preset_model(*where.split("/"), timed)
+            task, _, name = where.partition("/")
+            model = preset_model(task, name, timed)
             double, edge = in_double(model), exported(model, options.library)
             errors = []
             for seed in range(STREAMS):
@@ -233,7 +234,10 @@ def main() -> int:
     parser.add_argument("--events", type=float, default=1e6, help="number of events (default: 1e6)")
     parser.add_argument("--library", help="path of libs7.so (default: that of the package)")
     parser.add_argument(
-        "--presets", nargs="+", metavar="TASK/PRESET", help="presets (default: all for golden, nmnist/ours for soak)"
+        "--presets",
+        nargs="+",
+        metavar="TASK/PRESET",
+        help="presets (default: all for golden, those of wide full blocks for rounding, nmnist/ours for soak)",
     )
     options = parser.parse_args()
     options.events = int(options.events)

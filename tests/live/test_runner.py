@@ -47,6 +47,14 @@ def test_time_must_not_go_back(model, inputs):
     assert (live.events, live.time) == (0, None)
 
 
+def test_a_gap_must_not_be_infinite(model, inputs):
+    live = LiveStream(Stream(model), inputs)
+    live.push(batch(5))
+    with pytest.raises(ValueError, match=r"^in: event 0 and later: .*finite"):
+        live.push(batch(1, start=1e300))
+    assert live.events == 5
+
+
 def test_a_state_before_the_first_event_has_no_time(model, inputs, tmp_path):
     LiveStream(Stream(model), inputs).save(tmp_path / "state.safetensors")
     assert LiveStream.restore(model, inputs, tmp_path / "state.safetensors").time is None

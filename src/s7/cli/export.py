@@ -46,17 +46,17 @@ def run(options: argparse.Namespace) -> None:
     except ValueError as error:
         raise ValueError(f"{options.run_folder}: {error}") from None
     difference = _difference(paths) if options.to == "edge" else None
-    error = None if difference is None or difference <= TOLERANCE else _rounding_error(model, difference, paths)
+    rounding = None if difference is None or difference <= TOLERANCE else _rounding_error(model, difference, paths)
     if options.json:
         about = {"to": options.to, "files": [str(path) for path in paths], "difference": difference}
-        print(json.dumps(about if error is None else about | {"rounding_error": error}))
+        print(json.dumps(about if rounding is None else about | {"rounding_error": rounding}))
         return
     for path in paths:
         print(f"{path}  {path.stat().st_size:,} bytes")
     if difference is not None:
         print(f"libs7 differs from JAX by {difference:.1e} of the largest output")
-    if error is not None:
-        print(f"this model amplifies rounding errors: JAX in float32 differs from float64 by {error:.1e}")
+    if rounding is not None:
+        print(f"this model amplifies rounding errors: JAX in float32 differs from float64 by {rounding:.1e}")
 
 
 def _write(model, options: argparse.Namespace) -> list[Path]:

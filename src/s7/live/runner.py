@@ -107,7 +107,8 @@ class LiveStream:
             raise ValueError(
                 f"{batch.where(k)}: time goes back from {before:.10g} to {batch.times[k]:.10g} {unit}; sort the events"
             )
-        return gaps.astype(np.float32)
+        with np.errstate(over="ignore"):  # it becomes infinite, which the stream refuses
+            return gaps.astype(np.float32)
 
 
 class Outputs:
