@@ -237,7 +237,7 @@ def main() -> int:
         "--presets",
         nargs="+",
         metavar="TASK/PRESET",
-        help="presets (default: all for golden, those of wide full blocks for rounding, nmnist/ours for soak)",
+        help="presets (default: all for golden, dvs-gesture/paper and shd/paper for rounding, nmnist/ours for soak)",
     )
     options = parser.parse_args()
     options.events = int(options.events)
