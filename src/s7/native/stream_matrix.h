@@ -201,8 +201,7 @@ class Matrix {
 #pragma GCC unroll 16
     for (int e = 0; e < kEvents; ++e)
 #pragma GCC unroll 16
-      for (int c = 0; c < kWidth; ++c)
-        store(y[t + e] + c * kLane, load(start[t + e] + c * kLane) + sums[e][c]);
+      for (int c = 0; c < kWidth; ++c) store(y[t + e] + c * kLane, load(start[t + e] + c * kLane) + sums[e][c]);
   }
 
   int64_t rows_ = 0, vectors_ = 0, blocks_ = 1;
