@@ -1,6 +1,7 @@
 """Jobs: the training of one model on one task, with a preset, a protocol and a seed."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -20,6 +21,7 @@ from s7.settings import Table, build, convert, from_assignments, merge, table_of
 from s7.standardization import mean_gap
 from s7.tasks import TASKS, Problem, Task, find_task
 from s7.training import Callback, TrainConfig
+from s7.training.group import Group
 from s7.training.run import Run, Trained
 from s7.training.splits import prepare
 
@@ -196,7 +198,7 @@ class Job:
         if missing:
             raise FileNotFoundError(f"{job.task}: {missing}")
         folder = RunFolder(out)
-        with folder.locked():
+        with folder.locked() if Group.current().is_first else nullcontext():
             problem = job.problem(data, say)
             if job._gaps(problem) == "not used":
                 say(f"{job.model} ignores time: the gaps between the events of {job.task} are not used")

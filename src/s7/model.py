@@ -163,7 +163,7 @@ class S7Model(eqx.Module):
         length: Integer[ArrayLike, "..."] | int | None = None,
         *,
         key: PRNGKeyArray | None,
-        batch_axis: str | None,
+        batch_axis: str | tuple[str, ...] | None,
     ) -> tuple[Float[Array, "..."], tuple[Moments | None, ...]]:
         """Run the model in training mode.
 
@@ -172,7 +172,7 @@ class S7Model(eqx.Module):
             dt: As in a call.
             length: As in a call.
             key: As in a call.
-            batch_axis: The axis name given to jax.vmap, over which batch norms compute their statistics.
+            batch_axis: The axes over which batch norms compute their statistics, such as that of jax.vmap.
 
         Returns:
             The outputs, and the new running statistics of the norms for `with_moments`.
@@ -189,7 +189,7 @@ class S7Model(eqx.Module):
                 return head.decode(self.head, seen.values), moments
             return head.read(self.head, seen), moments
 
-        axis: Any = None if batch_axis is None else (batch_axis, "document")
+        axis: Any = None if batch_axis is None else (*np.atleast_1d(batch_axis).tolist(), "document")
         keys = None if key is None else jax.random.split(key, head.documents)
         each: Any = jax.vmap(partial(run, axis=axis), axis_name="document")
         seen, moments = each(*self._documents(inputs, dt, length), keys)

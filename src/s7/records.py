@@ -109,6 +109,7 @@ class Result:
     data_sha256: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     machine: str = ""
+    processes: int | None = None
     classes: tuple[str, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)

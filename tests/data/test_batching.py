@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import s7
 from s7.data import Buckets, Packing, Samples
-from s7.data.batching import bucket_bounds
+from s7.data.batching import Share, bucket_bounds
+from s7.data.loader import Loader
 from s7.training import CrossEntropy, MeanSquared, evaluate
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=20)
@@ -142,16 +143,23 @@ def test_a_rare_length_has_a_bucket_too():
 
 @settings(max_examples=50)
 @given(lengths, sizes, st.integers(1, 4), st.integers(0, 5), st.integers(0, 5))
-def test_an_epoch_is_a_function_of_seed_epoch_and_process(lengths, size, processes, seed, epoch):
+def test_the_shares_of_all_processes_make_up_the_batches(lengths, size, processes, seed, epoch):
     samples = make(lengths)
     for batching in (Buckets(size), Packing(size)):
-        whole = plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
-        assert whole == plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
-        shares = [plans_as_lists(batching.epoch(samples.lengths, seed, epoch, n, processes)) for n in range(processes)]
-        assert {len(share) for share in shares} == {-(-len(whole) // processes)}
-        taken = [plan for step in zip(*shares, strict=True) for plan in step]
-        # In turn, and from the start again where they do not divide.
-        assert taken == (whole * processes)[: len(taken)]
+        plans = batching.epoch(samples.lengths, seed, epoch)
+        assert plans_as_lists(plans) == plans_as_lists(batching.epoch(samples.lengths, seed, epoch))
+        shares = [Loader(samples, batching, seed, share=Share(n, processes)) for n in range(processes)]
+        for plan in plans:
+            whole, parts = batching.assemble(samples, plan), [share.batch(plan, epoch) for share in shares]
+            assert len({part.inputs.shape for part in parts}) == 1
+            for name in ("inputs", "targets", "weight", "segments"):
+                if getattr(whole, name) is None:
+                    continue
+                joined = np.concatenate([getattr(part, name) for part in parts])
+                # The rows that fill the last shares have no weight.
+                real = len(plan.rows)
+                np.testing.assert_array_equal(joined[:real], getattr(whole, name)[:real])
+                assert name != "weight" or not joined[real:].any()
 
 
 @pytest.mark.parametrize("batching", [Buckets(2), Packing(2)])

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import s7.cli
+from s7 import processes
 from s7.cli.options import add_json
 from s7.settings import unknown
 from s7.version import __version__
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The work is done. Without this, a Ctrl-C while the interpreter shuts down would kill the process, and a
         # finished run would look like one that was interrupted.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        processes.leave(status)
     return status
 
 
@@ -91,7 +93,7 @@ def _parse(modules: dict[str, ModuleType], words: list[str]) -> argparse.Namespa
     if rest:
         options.parser.reject(rest)
     options.given = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
-    options.line = shlex.join(["s7", *words])
+    options.words, options.line = words, shlex.join(["s7", *words])
     return options
 
 

@@ -5,6 +5,7 @@ The run folder holds settings, metrics, checkpoints and the result. A run that w
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -12,11 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from s7.cli.options import add_data, duration, seed
+from s7.cli.options import add_data, count, duration, seed
 
 if TYPE_CHECKING:
     from s7.interrupts import Interrupts
     from s7.job import Job
+    from s7.processes import Place
     from s7.run_folder import RunFolder
 
 
@@ -31,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--variant", default="", metavar="NAME", help="name of these settings in reports")
     parser.add_argument("--resume", action="store_true", help="continue the run in the run folder")
+    parser.add_argument(
+        "--processes",
+        type=count,
+        metavar="N",
+        help="train with N processes on this machine, each with a part of every batch",
+    )
     add_job(parser)
 
 
@@ -53,31 +61,52 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train and print the result."""
     # JAX is imported only after the request is on disk and signals are handled: an interrupt leaves a run to resume.
+    from s7 import processes
     from s7.interrupts import Interrupts
     from s7.run_folder import RunFolder
 
+    place = processes.place()
     task = options.task.replace(":", ".")  # not allowed in paths on some systems
     name = f"{task}-{options.model}-{options.preset}-{options.protocol}-{options.seed}"
     folder = RunFolder(options.out or Path("runs") / name)
-    if options.resume and not folder.is_begun:
-        raise FileNotFoundError(f"{folder.path}: no run to resume; omit --resume to start one")
-    if folder.is_begun and not options.resume:
-        raise ValueError(f"{folder.path}: holds a run; continue it (--resume) or choose another folder (--out)")
+    if place is None or place.index == 0:
+        if options.resume and not folder.is_begun:
+            raise FileNotFoundError(f"{folder.path}: no run to resume; omit --resume to start one")
+        if folder.is_begun and not options.resume:
+            raise ValueError(f"{folder.path}: holds a run; continue it (--resume) or choose another folder (--out)")
     epochs = next((one for one in options.set if one.startswith("train.epochs=")), None)
     if options.minutes is not None and epochs is not None:
         raise ValueError(f"--minutes {options.minutes:g} and --set {epochs}: omit one of them")
-    again = shlex.join(["s7", "train", options.task, "--out", str(folder.path), "--resume"])
-    interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {again}")
-    with _requested(folder, options), interrupts.installed():
-        return _train(options, folder, interrupts, again)
+    again = ["s7", "train", options.task, "--out", str(folder.path), "--resume"]
+    if options.processes is not None:
+        again += ["--processes", str(options.processes)]
+        if place is None and options.processes > 1:
+            return _launch(options, shlex.join(again))
+        if place is not None and place.count != options.processes:
+            raise ValueError(
+                f"--processes {options.processes}: this is one of {place.count} processes; omit the option"
+            )
+    interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {shlex.join(again)}")
+    with _requested(folder, options, place), interrupts.installed():
+        return _train(options, folder, place, interrupts, shlex.join(again))
+
+
+def _launch(options: argparse.Namespace, again: str) -> int:
+    """Run the command in several processes."""
+    from s7.launching import Workers
+
+    status, text, lost = Workers(options.words, options.processes).run()
+    if text:
+        print(f"s7 train: {text}; to continue: {again}" if lost else text, file=sys.stderr)
+    return status
 
 
 @contextmanager
-def _requested(folder: "RunFolder", options: argparse.Namespace) -> Iterator[None]:
-    """Write the request to config.toml, and remove it if the run cannot start."""
+def _requested(folder: "RunFolder", options: argparse.Namespace, place: "Place | None") -> Iterator[None]:
+    """Write the request to config.toml, and remove it if the run cannot start. Of several processes the first does."""
     from s7.records import CONFIG, RunRecord
 
-    if folder.is_begun:
+    if (place is not None and place.index > 0) or folder.is_begun:
         yield
         return
     new = [path for path in (folder.path, *folder.path.parents) if not path.exists()]
@@ -102,44 +131,76 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
     return request | {"model": {"kind": options.model}}
 
 
-def _train(options: argparse.Namespace, folder: "RunFolder", interrupts: "Interrupts", again: str) -> int:
-    from s7 import native
+def _train(
+    options: argparse.Namespace, folder: "RunFolder", place: "Place | None", interrupts: "Interrupts", again: str
+) -> int:
+    from s7 import native, processes
     from s7.data.folder import DataFolder
-    from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
     from s7.tasks import find_task
     from s7.training import Diverged, Interrupted, StopOnSignal
     from s7.training.display import display
 
-    job = Job.of(folder.record().config)
-    if options.resume:
-        _check_same(job, folder, options)
-    job.check()
+    first = place is None or place.index == 0
+    job = _job(options, folder, place)
     native.available()  # settings such as S7_THREADS are checked before anything is written
     keep_freed_memory()
     keep_compiled_code()
 
     def say(text: str) -> None:
-        if not options.json:
+        if first and not options.json:
             print(text, flush=True)
 
-    say(f"{job.task} · {job.model} · preset {job.preset} · protocol {job.protocol} · seed {job.seed} → {folder.path}")
+    together = "" if place is None else f" · {place.count} processes"
+    settings = f"preset {job.preset} · protocol {job.protocol} · seed {job.seed}{together}"
+    say(f"{job.task} · {job.model} · {settings} → {folder.path}")
     if job.protocol == "paper":
         say(f"protocol paper: {find_task(job.task).protocols['paper']}")
-    callbacks = (StopOnSignal(interrupts), display(as_json=options.json))
+    callbacks = (StopOnSignal(interrupts), *([display(as_json=options.json)] if first else []))
     try:
         trained = job.run(folder.path, DataFolder(options.data), resume=True, callbacks=callbacks, say=say)
     except Interrupted:
-        print(f"s7 train: stopped; to continue: {again}", file=sys.stderr)
+        if first:
+            print(f"s7 train: stopped; to continue: {again}", file=sys.stderr)
         return 130
     except Diverged as error:
+        if not first:  # the first process says so
+            return 2
         kept = f"; the last good checkpoint is {folder.last}" if folder.last.exists() else ""
         raise Diverged(f"{error}{kept}") from None
-    if options.json:
-        print(json.dumps(trained.result))
-    else:
-        print("\n".join(_summary(folder)))
+    except processes.ProcessLost as error:
+        if os.environ.get(processes.LAUNCHED):  # the launcher says which
+            return processes.LOST
+        raise processes.ProcessLost(f"{error}; to continue: {again}") from None
+    if first:
+        print(json.dumps(trained.result) if options.json else "\n".join(_summary(folder)))
     return 0
+
+
+def _job(options: argparse.Namespace, folder: "RunFolder", place: "Place | None") -> "Job":
+    """The job, once this process has joined the others."""
+    from s7 import processes
+    from s7.job import Job
+
+    if place is None:
+        job = Job.of(folder.record().config)
+        if options.resume:
+            _check_same(job, folder, options)
+        job.check()
+        return job
+    if not options.resume:
+        job = Job.of(_request(options))
+        job.check()
+        processes.join(place)
+        return job
+    processes.join(place)
+    from s7.training.group import Group
+
+    group = Group.current()
+    job = Job.of(group.from_first(folder.record().config if group.is_first else None))
+    _check_same(job, folder, options)
+    job.check()
+    return job
 
 
 def _summary(folder: "RunFolder") -> list[str]:

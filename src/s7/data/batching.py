@@ -1,13 +1,13 @@
 """Batches of a few fixed shapes, so that few programs are compiled.
 
-The batches of a process are a pure function of (seed, epoch, process): every process makes the same plan of the epoch
-and takes its share.
+The batches of an epoch are a pure function of (seed, epoch). Processes that train together make the same plan, and each
+assembles its share of the rows of every batch.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -20,7 +20,8 @@ class Batch(NamedTuple):
 
     Padded batches hold one sample in each row, `length` events of it real (None: all); a sample of two documents takes
     two lines of its row. Packed batches hold several samples in a row: `segments` numbers the one that each event
-    belongs to, -1 on padding. `weight` is 1 where a target counts, else 0.
+    belongs to, -1 on padding. `weight` is 1 where a target counts, else 0. A batch may hold a segment of each sequence:
+    the first one where `starts` is True, else the one after that of the previous batch. None: whole sequences.
     """
 
     inputs: Shaped[np.ndarray, "B L ..."]
@@ -29,18 +30,48 @@ class Batch(NamedTuple):
     segments: Int[np.ndarray, "B L"] | None
     targets: Shaped[np.ndarray, "B ..."]
     weight: Float[np.ndarray, " B *T"]
+    starts: Bool[np.ndarray, " B"] | None = None
 
 
 class Plan(NamedTuple):
     """A planned batch: the samples of each row, the length of a row, and how many samples a row can hold.
 
-    `even` means that all sequences have one length, so that no batch has padding.
+    `even` means that all sequences have one length, so that no batch has padding. `counted` is the number of rows whose
+    targets count (None: all); the others fill the share of a process that would have none. `first` is the number of the
+    first event of a segment; None if a row holds whole sequences.
     """
 
     rows: list[Int[np.ndarray, " n"]]
     length: int
     samples: int = 1
     even: bool = False
+    counted: int | None = None
+    first: int | None = None
+
+
+_Batching = TypeVar("_Batching", bound="Batching")
+
+
+class Share(NamedTuple):
+    """The rows of every batch that one of `count` processes holds: consecutive ones, equally many for each."""
+
+    index: int = 0
+    count: int = 1
+
+    def batching(self, whole: _Batching) -> _Batching:
+        """Returns how the share of a batch is assembled."""
+        return replace(whole, size=-(-whole.size // self.count))
+
+    def plan(self, plan: Plan, size: int) -> Plan:
+        """Returns the share of a planned batch of `size` rows."""
+        if self.count == 1:
+            return plan
+        each = -(-size // self.count)
+        rows = plan.rows[self.index * each : (self.index + 1) * each]
+        return plan._replace(rows=rows or plan.rows[:1], counted=len(rows))
+
+
+WHOLE = Share()
 
 
 @dataclass(frozen=True)
@@ -61,24 +92,20 @@ class Batching(ABC):
     def assemble(self, samples: Samples, plan: Plan) -> Batch:
         """Builds the batch of a plan."""
 
-    def epoch(
-        self, lengths: Int[np.ndarray, " N"], seed: int, epoch: int, process: int = 0, processes: int = 1
-    ) -> list[Plan]:
-        """Plans one epoch in random order; returns the share of this process, which is as large for every process."""
+    def epoch(self, lengths: Int[np.ndarray, " N"], seed: int, epoch: int) -> list[Plan]:
+        """Plans one epoch in random order."""
         rng = np.random.default_rng([seed, epoch])
         plans = self.plan(lengths, rng.permutation(len(lengths)))
-        plans = [plans[n] for n in rng.permutation(len(plans))]
-        each = -(-len(plans) // processes)
-        # A process that runs out of batches repeats some, since the others would wait for it.
-        return [plans[(n * processes + process) % len(plans)] for n in range(each)]
+        return [plans[n] for n in rng.permutation(len(plans))]
 
     def in_order(self, samples: Samples) -> list[Plan]:
         """Plans batches of all samples in a fixed order, for validation and testing."""
         return self.plan(samples.lengths, np.arange(len(samples)))
 
-    def batches(self, samples: Samples, plans: list[Plan]) -> Iterator[Batch]:
-        """Builds the batches of some plans, one after another."""
-        return (self.assemble(samples, plan) for plan in plans)
+    def batches(self, samples: Samples, plans: list[Plan], share: Share = WHOLE) -> Iterator[Batch]:
+        """Builds the batches of some plans, or the share of each, one after another."""
+        batching = share.batching(self)
+        return (batching.assemble(samples, share.plan(plan, self.size)) for plan in plans)
 
     def waste(self, lengths: Int[np.ndarray, " N"]) -> float:
         """Returns the fraction of padding in all batches."""
@@ -112,8 +139,14 @@ class Buckets(Batching):
         # A batch that is not full repeats its first sample with weight 0: one shape, and no empty sequence.
         filled = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
         starts, length = samples.spans(filled)
+        if plan.first is not None:
+            starts = starts + np.minimum(plan.first, length - 1)
+            length = np.clip(length - plan.first, 0, plan.length)
         places, real = _places(starts, length, plan.length)
-        weight = (np.arange(self.size) < len(chosen)).astype(np.float32)
+        counted = len(chosen) if plan.counted is None else plan.counted
+        weight = (np.arange(self.size) < counted).astype(np.float32)
+        if plan.first is not None:
+            weight = weight * (length > 0)
         targets = samples.targets[filled]
         if samples.per_step:
             targets = samples.targets[places]
@@ -123,7 +156,27 @@ class Buckets(Batching):
         dt = None if samples.dt is None else samples.dt[places] * real
         # Without padding the model needs no mask.
         known = None if plan.even and samples.even else length.astype(np.int32)
-        return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32))
+        starting = None if plan.first is None else np.full(self.size, plan.first == 0)
+        return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32), starting)
+
+
+@dataclass(frozen=True)
+class Segments(Buckets):
+    """Batches of an epoch are cut into segments of `longest` events, which follow each other.
+
+    Batches in order, for validation, hold whole sequences.
+    """
+
+    longest: int = 1
+
+    def epoch(self, lengths, seed, epoch):
+        return [part for plan in super().epoch(lengths, seed, epoch) for part in self._cut(plan)]
+
+    def _cut(self, plan: Plan) -> list[Plan]:
+        if plan.length <= self.longest:
+            return [plan._replace(first=0)]
+        cut = plan._replace(length=self.longest, even=False)
+        return [cut._replace(first=first) for first in range(0, plan.length, self.longest)]
 
 
 @dataclass(frozen=True)
@@ -172,7 +225,7 @@ class Packing(Batching):
         segments = np.full(shape, -1, np.int32)
         chosen = np.zeros((self.size, plan.samples), np.int64)
         weight = np.zeros((self.size, plan.samples), np.float32)
-        for row, members in enumerate(plan.rows):
+        for row, members in enumerate(plan.rows[: plan.counted]):
             sizes = samples.lengths[members]
             taken = -(-sizes // self.stride) * self.stride
             starts = np.concatenate([[0], np.cumsum(taken)])[:-1]
@@ -229,4 +282,4 @@ def _places(
     """The index of the event at each place of a batch, and whether it is an event rather than padding."""
     within = np.arange(length)
     real = within < lengths[..., None]
-    return starts[..., None] + np.minimum(within, lengths[..., None] - 1), real
+    return starts[..., None] + np.minimum(within, np.maximum(lengths[..., None], 1) - 1), real

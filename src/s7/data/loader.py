@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-from s7.data.batching import Batch, Batching, Plan
+from s7.data.batching import WHOLE, Batch, Batching, Plan, Share
 from s7.data.samples import Samples
 from s7.registry import Registered
 
@@ -40,12 +40,13 @@ class Augmentation(Registered, ABC):
 
 @dataclass(frozen=True)
 class Loader:
-    """Batches of training samples."""
+    """Batches of training samples, of which only the rows of a share are built."""
 
     samples: Samples
     batching: Batching
     seed: int
     augmentation: Augmentation | None = None
+    share: Share = WHOLE
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " N"]:
@@ -58,14 +59,15 @@ class Loader:
         return self.batching.epoch(self.lengths, self.seed, epoch)
 
     def batch(self, plan: Plan, epoch: int) -> Batch:
-        """Builds one batch."""
+        """Builds one batch, given the plan of all of its rows."""
+        plan, batching = self.share.plan(plan, self.batching.size), self.share.batching(self.batching)
         if self.augmentation is None:
-            return self.batching.assemble(self.samples, plan)
+            return batching.assemble(self.samples, plan)
         chosen = np.concatenate(plan.rows)
         varied = self.augmentation(self.samples, chosen, self.seed, epoch)
         places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
         # Their new lengths are known only now.
-        return self.batching.assemble(varied, plan._replace(rows=places, even=False))
+        return batching.assemble(varied, plan._replace(rows=places, even=False))
 
     def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
         """Yields the batches of some plans, built by a background thread."""

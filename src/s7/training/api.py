@@ -1,6 +1,7 @@
 """`s7.train`: train a model on arrays."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from s7.training.callbacks import Callback, EarlyStopping
 from s7.training.class_weights import with_class_weights
 from s7.training.config import TrainConfig
 from s7.training.display import ProgressBar
+from s7.training.group import Group
 from s7.training.objectives import Objective
 from s7.training.run import Run, Trained
 from s7.training.splits import prepare
@@ -131,13 +133,14 @@ def train(
         minutes=minutes,
         about=dict(about or {}),
     )
-    shown = [*callbacks, *([ProgressBar()] if progress else [])]
+    first = Group.current().is_first
+    shown = [*callbacks, *([ProgressBar()] if progress and first else [])]
     if out is None:
         return run.fit(shown)
     folder = RunFolder(Path(out))
-    if resume and not folder.is_begun:
+    if resume and first and not folder.is_begun:
         raise FileNotFoundError(f"{folder.path}: no run to resume; start it without resume")
-    with folder.locked():
+    with folder.locked() if first else nullcontext():
         return run.fit_in(folder, resume=resume, callbacks=shown)
 
 

@@ -3,9 +3,15 @@
 Random numbers are functions of (seed, step) and batches of (seed, epoch), so the position determines both.
 """
 
+import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from s7.files import fill, load, named_arrays, save
 from s7.records import Epoch, RunRecord
@@ -13,6 +19,7 @@ from s7.run_folder import RunFolder
 from s7.settings import Table
 from s7.storage import read_arrays, write_arrays
 from s7.training.callbacks import Callback
+from s7.training.group import Group
 from s7.training.steps import TrainState
 
 if TYPE_CHECKING:
@@ -83,7 +90,7 @@ class Checkpoint:
 
 
 class Checkpointing(Callback):
-    """Keeps a run in its folder: the latest checkpoint, the best model and the history.
+    """Keeps a run in its folder: the latest checkpoint, the best model and the history. The first process writes.
 
     Args:
         folder: the run's folder.
@@ -94,25 +101,48 @@ class Checkpointing(Callback):
         self.folder, self.identity = folder, identity
 
     def restore(self, trainer: "Trainer") -> None:
-        """Put the trainer where the run in the folder stopped."""
-        checkpoint = Checkpoint.read(self.folder.last, trainer.state, self.identity)
-        trainer.state, trainer.position = checkpoint.state, checkpoint.position
+        """Put the trainer where the run in the folder stopped. The first process of a group reads it for all."""
+        group, state, position = trainer.group, trainer.whole_state(), trainer.position
+        if group.is_first:
+            checkpoint = Checkpoint.read(self.folder.last, state, self.identity)
+            state, position = checkpoint.state, checkpoint.position
+        trainer.set_state(group.arrays_from_first(state))
+        trainer.position = Position(**group.from_first(asdict(position)))
         if trainer.position.best_epoch:
-            trainer.best_model = load(self.folder.best)
-        self._write_history(trainer)
+            best = load(self.folder.best) if group.is_first else trainer.best_model
+            arrays, static = eqx.partition(best, eqx.is_array)
+            trainer.best_model = eqx.combine(jax.tree.map(jnp.asarray, group.arrays_from_first(arrays)), static)
+        if group.is_first:
+            self._write_history(trainer)
 
     def on_improvement(self, trainer):
-        save(trainer.best_model, self.folder.best)
+        if trainer.group.is_first:
+            save(trainer.best_model, self.folder.best)
 
     def on_checkpoint(self, trainer):
         # The best model is complete before the checkpoint that refers to it. If the process is killed between the two,
         # the epoch is repeated.
-        Checkpoint(trainer.state, trainer.position, self.identity).write(self.folder.last)
-        self._write_history(trainer)
+        state = trainer.whole_state()
+        if trainer.group.is_first:
+            Checkpoint(state, trainer.position, self.identity).write(self.folder.last)
+            self._write_history(trainer)
 
     def _write_history(self, trainer: "Trainer") -> None:
         history = tuple(Epoch.from_json(line) for line in trainer.position.history)
         RunRecord({}, history).write_history(self.folder.path)
+
+
+def require_same(group: Group, identity: Table) -> None:
+    """Raise ValueError in every process if the identities of the processes differ."""
+    first = group.from_first(identity)
+    mine = json.loads(json.dumps(identity))
+    differs = next((name for name in dict.fromkeys([*first, *mine]) if first.get(name) != mine.get(name)), None)
+    differing = np.flatnonzero(group.gather(np.array(differs is not None)))
+    if differs is not None:
+        what = _difference(differs, mine.get(differs), first.get(differs)).removeprefix("it ")
+        raise ValueError(f"process {group.index} of {group.count} {what} as process 0")
+    if len(differing):
+        raise ValueError(f"process {differing[0]} of {group.count} was started with other settings or data")
 
 
 def _difference(name: str, theirs: Any, mine: Any) -> str:

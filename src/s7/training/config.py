@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from s7.data.batching import Batching, Buckets, Packing
+from s7.data.batching import Batching, Buckets, Packing, Segments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,8 @@ class TrainConfig:
         clip_norm: upper bound of the gradient's norm; 0 means none.
         buckets: the number of lengths that batches are padded to.
         pack: pack sequences end to end into rows of this many events instead (0: as many as the longest has).
+        truncate: cut sequences into segments of this many events, with an update after each. The state is carried to
+            the next segment; gradients are not. For sequences that are too long for memory.
         save_every: minutes between checkpoints; one is also written after each epoch.
         average: decay of a moving average of the parameters, such as 0.99, which is validated and returned in their
             place; 0 means none.
@@ -42,6 +44,7 @@ class TrainConfig:
     clip_norm: float = 1.0
     buckets: int = 4
     pack: int | None = None
+    truncate: int | None = None
     save_every: float = 10.0
     average: float = 0.0
     keep: Literal["best", "last"] = "best"
@@ -68,6 +71,10 @@ class TrainConfig:
             raise ValueError(f'keep={self.keep!r} is not one of "best", "last"')
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
+        if self.truncate is not None and self.truncate < 1:
+            raise ValueError(f"truncate={self.truncate} must be at least 1")
+        if self.truncate is not None and self.pack is not None:
+            raise ValueError(f"truncate={self.truncate} and pack={self.pack}: omit one of them")
 
     def batches(self, per_epoch: int) -> int:
         """How many batches are trained on in all, given how many an epoch has."""
@@ -89,4 +96,6 @@ class TrainConfig:
         """How batches are made for a model that pools by `stride`."""
         if self.pack is not None:
             return Packing(self.batch_size, self.pack, stride)
+        if self.truncate is not None:
+            return Segments(self.batch_size, self.buckets, self.truncate)
         return Buckets(self.batch_size, self.buckets)

@@ -9,23 +9,30 @@ from jaxtyping import Int
 
 from s7.data.batching import Batching, Buckets
 from s7.data.samples import Samples
+from s7.training.group import ALONE, Group
 from s7.training.objectives import CrossEntropy, Objective
 from s7.training.parameters import flatten
 from s7.training.steps import Steps, TrainState, outputs
 
 
 def measure(
-    steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: Objective
+    steps: Steps,
+    state: TrainState,
+    samples: Samples,
+    batching: Batching,
+    objective: Objective,
+    group: Group = ALONE,
 ) -> dict[str, float]:
-    """Compute the loss and the metrics of the model in this state."""
+    """Compute the loss and the metrics of the model in this state; each process of a group evaluates its share."""
     sums: dict[str, float] = {}
     count = 0.0
-    for batch in batching.batches(samples, batching.in_order(samples)):
+    for batch in batching.batches(samples, batching.in_order(samples), group.share):
         _, part = steps.evaluate(state, batch)
         count += float(part.weight)
         for name, value in part.values.items():
             sums[name] = sums.get(name, 0.0) + float(value)
-    return objective.summary({name: value / count for name, value in sums.items()})
+    count, *totals = group.total(np.array([count, *sums.values()])).tolist()
+    return objective.summary({name: value / count for name, value in zip(sums, totals, strict=True)})
 
 
 def evaluate(model: Any, samples: Samples, objective: Objective, batching: Batching) -> dict[str, float]:
@@ -61,14 +68,19 @@ def outputs_of(model: Any, samples: Samples, batch: int = 16) -> list[np.ndarray
 
 
 def confusion(
-    steps: Steps, state: TrainState, samples: Samples, batching: Batching, objective: CrossEntropy
+    steps: Steps,
+    state: TrainState,
+    samples: Samples,
+    batching: Batching,
+    objective: CrossEntropy,
+    group: Group = ALONE,
 ) -> Int[np.ndarray, "K K"]:
     """Counts with true classes as rows and predicted classes as columns."""
     found = np.zeros(objective.classes**2, np.int64)
-    for batch in batching.batches(samples, batching.in_order(samples)):
+    for batch in batching.batches(samples, batching.in_order(samples), group.share):
         outputs, _ = steps.evaluate(state, batch)
         counts = batch.weight > 0
         predicted = np.asarray(objective.prediction(outputs))[counts]
         pairs = batch.targets[counts].astype(np.int64) * objective.classes + predicted
         found += np.bincount(pairs, minlength=len(found))
-    return found.reshape(objective.classes, objective.classes)
+    return group.total(found).reshape(objective.classes, objective.classes)

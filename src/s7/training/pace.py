@@ -20,15 +20,15 @@ TIMED = 16
 def steps_within(seconds: float, trainer: Trainer) -> int:
     """How many batches can be trained on in the given time, with a validation after each epoch; at least one.
 
-    Compilation is not counted. The trainer is left as it was, except that its programs are compiled.
+    Compilation is not counted. The trainer is left as it was, except that its programs are compiled. All processes of a
+    group measure together, and the first one's result counts.
     """
     plans = trainer.loader.plans(0)
     epoch = _seconds_of_batch(trainer, plans) * len(plans)
     validation = _seconds_of_validation(trainer)
     epochs = seconds / (epoch + validation)
-    if epochs >= 1:
-        return round(epochs * len(plans))
-    return max(1, round((seconds - validation) / epoch * len(plans)))
+    steps = epochs * len(plans) if epochs >= 1 else (seconds - validation) / epoch * len(plans)
+    return trainer.group.from_first(max(1, round(steps)))
 
 
 def _seconds_of_batch(trainer: Trainer, plans: list[Plan]) -> float:
@@ -62,6 +62,6 @@ def _seconds_of_validation(trainer: Trainer) -> float:
     times = []
     for _ in range(2):
         began = time.perf_counter()
-        measure(trainer.steps, trainer.state, trainer.valid, trainer.batching, trainer.objective)
+        measure(trainer.steps, trainer.validated, trainer.valid, trainer.batching, trainer.objective, trainer.group)
         times.append(time.perf_counter() - began)
     return min(times)

@@ -19,7 +19,7 @@ EXAMPLES = 3
 
 def result_of(trainer: Trainer, test: Samples | None, digests: dict[str, str], about: Table) -> Result:
     """Evaluate the best model and describe the run. `about` adds entries such as the task's name."""
-    at, objective, state = trainer.position, trainer.objective, state_of(trainer.best_model)
+    at, objective, group, state = trainer.position, trainer.objective, trainer.group, state_of(trainer.best_model)
     if not at.history:
         raise ValueError(f"training stopped before the first step: {at.stopped}")
     table = about | {
@@ -41,12 +41,13 @@ def result_of(trainer: Trainer, test: Samples | None, digests: dict[str, str], a
         "data_sha256": digests,
         "versions": machine.versions(),
         "machine": machine.description(),
+        "processes": group.count,
     }
     if test is not None:
-        table["test"] = measure(trainer.steps, state, test, trainer.batching, objective)
+        table["test"] = measure(trainer.steps, state, test, trainer.batching, objective, group)
     if isinstance(objective, CrossEntropy):
         table["classes"] = list(objective.names) or [str(n) for n in range(objective.classes)]
-        counts = confusion(trainer.steps, state, test or trainer.valid, trainer.batching, objective)
+        counts = confusion(trainer.steps, state, test or trainer.valid, trainer.batching, objective, group)
         table["confusion"] = counts.tolist()
     return Result.from_json(table)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from s7 import files
+from s7 import files, machine, segments
 from s7.data.loader import Augmentation
 from s7.data.samples import Samples
 from s7.model import S7Model
@@ -14,8 +14,9 @@ from s7.records import RunRecord
 from s7.run_folder import RunFolder
 from s7.settings import Table, table_of
 from s7.training.callbacks import Callback, EarlyStopping, StopOnSignal
-from s7.training.checkpoint import Checkpointing
+from s7.training.checkpoint import Checkpointing, require_same
 from s7.training.config import TrainConfig
+from s7.training.group import ALONE, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import AdamW, Schedule, by_name, description
 from s7.training.pace import steps_within
@@ -67,18 +68,30 @@ class Run:
         if isinstance(self.model, S7Model) and self.config.pack is not None and self.model.config.norm == "batch":
             raise ValueError("train.pack: batch norm needs statistics of each sequence; use another norm, or no pack")
 
-    def trainer(self) -> Trainer:
+        if self.config.truncate is not None:
+            segments.check(self.model, self.config.truncate)
+
+    def trainer(self, group: Group = ALONE) -> Trainer:
         """The trainer before its first step."""
         train, valid = self.splits["train"], self.splits["valid"]
         parts = (self.model, self.objective, train, valid, self.config, self.seed, self.augmentation)
-        return Trainer.start(*parts, new_optimizer=self._new_optimizer())
+        return Trainer.start(*parts, new_optimizer=self._new_optimizer(), group=group)
 
     def fit(self, callbacks: Sequence[Callback] = (), say: Callable[[str], None] = lambda text: None) -> Trained:
-        """Train in memory."""
-        trainer = self.trainer()
-        if self.minutes is not None:
-            self._measure(trainer, say)
-        return self._finish(trainer, callbacks)
+        """Train in memory, together with all processes that `jax.distributed` has connected."""
+        group = Group.current()
+        with group.watched():
+            trainer = self._start(group)
+            if self.minutes is not None:
+                self._measure(trainer, say)
+            return self._finish(trainer, callbacks)
+
+    def _start(self, group: Group) -> Trainer:
+        """The trainer, after a comparison with those of the other processes."""
+        trainer = self.trainer(group)
+        if group.count > 1:
+            require_same(group, self._identity(trainer) | {"version": machine.versions()["s7"]})
+        return trainer
 
     def fit_in(
         self,
@@ -88,36 +101,50 @@ class Run:
         callbacks: Sequence[Callback] = (),
         say: Callable[[str], None] = lambda text: None,
     ) -> Trained:
-        """Train in a folder that this process has locked, from the start or from the run's last checkpoint."""
-        if folder.last.exists() and not resume:
+        """Train in a folder that this process has locked, from the start or from the run's last checkpoint.
+
+        Of several processes the first one reads and writes the folder; the others need not see it.
+        """
+        group = Group.current()
+        with group.watched():
+            return self._fit_in(folder, group, resume, callbacks, say)
+
+    def _fit_in(self, folder: RunFolder, group: Group, resume: bool, callbacks: Sequence[Callback], say) -> Trained:
+        if group.is_first and folder.last.exists() and not resume:
             raise FileExistsError(f"{folder.path}: holds a run; resume it or choose another folder")
-        trainer = self.trainer()
-        config = self._table()
-        known = folder.record().section("train").get("steps") if folder.is_begun else None
-        measured = isinstance(known, int) and (known != self.config.steps or folder.last.exists())
+        trainer = self._start(group)
+        found = group.from_first(_found(folder) if group.is_first else None)
+        known = found["steps"]
+        measured = isinstance(known, int) and (known != self.config.steps or found["begun"])
         if self.minutes is not None and measured:
-            trainer.limit(int(known))  # type: ignore[arg-type]
-        if folder.last.exists():
-            checkpointing = Checkpointing(folder, self._identity(trainer))
-            checkpointing.restore(trainer)
-            if folder.is_finished:
-                return Trained(trainer.best_model, trainer.position.history, folder.result().to_json())
-        else:
+            trainer.limit(known)
+        if not found["begun"]:
             # Before the speed is measured, so that a run that is interrupted there knows its length.
-            RunRecord(config).write_config(folder.path)
+            self._write_config(folder, group, None)
             if self.minutes is not None:
                 if not measured:
                     self._measure(trainer, say)
-                RunRecord(with_steps(config, trainer.config.steps)).write_config(folder.path)
-            checkpointing = Checkpointing(folder, self._identity(trainer))
+                self._write_config(folder, group, trainer.config.steps)
+        checkpointing = Checkpointing(folder, self._identity(trainer))
+        if found["begun"]:
+            checkpointing.restore(trainer)
+            if found["result"] is not None:
+                return Trained(trainer.best_model, trainer.position.history, found["result"])
+        elif group.is_first:
             files.save(trainer.best_model, folder.initial)
         if not any(isinstance(callback, StopOnSignal) for callback in callbacks):
             callbacks = (StopOnSignal(), *callbacks)
         trained = self._finish(trainer, (checkpointing, *callbacks))
-        shown = self.splits.get("test") or trainer.valid
-        write_examples(trained.model, shown, folder.examples, list(self.about.get("columns", [])))
-        RunRecord({}).with_result(trained.result).write_result(folder.path)
+        if group.is_first:
+            shown = self.splits.get("test") or trainer.valid
+            write_examples(trained.model, shown, folder.examples, list(self.about.get("columns", [])))
+            RunRecord({}).with_result(trained.result).write_result(folder.path)
         return trained
+
+    def _write_config(self, folder: RunFolder, group: Group, steps: int | None) -> None:
+        config = self._table()
+        if group.is_first:
+            RunRecord(config if steps is None else with_steps(config, steps)).write_config(folder.path)
 
     def _finish(self, trainer: Trainer, callbacks: Sequence[Callback]) -> Trained:
         if self.early_stopping is not None:
@@ -176,6 +203,16 @@ class Run:
         model = (table_of(self.model.config) if is_ours else {}) | {"kind": self.about.get("model", name)}
         train = {name: value for name, value in table_of(self.config).items() if name != "kind"}
         return {"seed": self.seed} | minutes | {"model": model, "train": train}
+
+
+def _found(folder: RunFolder) -> dict[str, Any]:
+    """Whether a folder holds a checkpoint, the steps measured for its run, and the result of a finished one."""
+    begun = folder.last.exists()
+    return {
+        "begun": begun,
+        "steps": folder.record().section("train").get("steps") if folder.is_begun else None,
+        "result": folder.result().to_json() if begun and folder.is_finished else None,
+    }
 
 
 def with_steps(table: Table, steps: int | None) -> Table:

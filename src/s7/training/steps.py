@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
+from s7 import segments
 from s7.data.batching import Batch
+from s7.training.group import ALONE, ROWS, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import Optimizer
 from s7.training.parameters import Arrays, ParamLayout, carried_by
@@ -26,12 +31,14 @@ class TrainState(NamedTuple):
         carried: arrays that no gradient changes, such as running statistics.
         memory: the optimizer's state; None outside of training.
         good: false once a step was not finite.
+        stream: of each row of a batch, what its last segment left to the next; empty if rows hold whole sequences.
     """
 
     trained: Float[Array, " N"]
     carried: Arrays
     memory: Any
     good: Bool[Array, ""]
+    stream: Any = ()
 
 
 class Sums(NamedTuple):
@@ -42,11 +49,25 @@ class Sums(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The sums of a step, whether all was finite, and the first index of the vector that was not (or -1)."""
+    """The result of a step.
+
+    Attributes:
+        sums: of the objective's values.
+        good: whether all was finite.
+        bad: the first index of the vector that was not finite, or -1.
+        requests: how many processes made each request.
+    """
 
     sums: Sums
     good: Bool[Array, ""]
     bad: Int[Array, ""]
+    requests: Float[Array, " R"]
+
+
+# What a process may ask of all: to end training, to stop with a checkpoint, to write a checkpoint. The requests are
+# summed with the gradients, so that all processes act on them after the same step.
+END, INTERRUPT, SAVE = range(3)
+NO_REQUESTS = np.zeros(3, np.float32)
 
 
 class Steps:
@@ -70,42 +91,99 @@ class TrainStep:
     """The compiled training step: `train(numbers, state, batch, key)`, which consumes the state's memory.
 
     `numbers` are the arrays of an optimizer of the same kind as the one given (see `arrays_of`), so that a change of
-    learning rate or length needs no new program.
+    learning rate or length needs no new program. The processes of a group each pass their rows of the batch; sums,
+    gradients and the statistics of batch norms are over all rows, so all processes compute the same new state.
     """
 
-    def __init__(self, layout: ParamLayout, objective: Objective, optimizer: Optimizer):
-        self._layout, self._objective = layout, objective
+    def __init__(self, layout: ParamLayout, objective: Objective, optimizer: Optimizer, group: Group = ALONE):
+        self._layout, self._objective, self._group = layout, objective, group
         arrays, self._static = eqx.partition(optimizer, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
-        self.train = jax.jit(self._train, donate_argnums=1)
+        step: Any = self._train
+        if group.count > 1:
+            every, rows = PartitionSpec(), PartitionSpec(ROWS)
+            states = TrainState(every, every, every, every, rows)
+            # The kernels do not track which values differ between processes, hence check_vma=False: the gradient is
+            # then that of the sum of all processes' losses, and collectives are differentiated accordingly.
+            step = jax.shard_map(
+                self._train_together,
+                mesh=group.mesh,
+                in_specs=(every, states, rows, every, rows),
+                out_specs=(states, every),
+                check_vma=False,
+            )
+        self.compiled = jax.jit(step, donate_argnums=1)
+
+    def train(
+        self,
+        numbers: tuple[Array, ...],
+        state: TrainState,
+        batch: Batch,
+        key: PRNGKeyArray,
+        requests: Float[np.ndarray, " R"] = NO_REQUESTS,
+    ) -> tuple[TrainState, Outcome]:
+        """Take one step. The state is one of `group.replicate`; all processes call this with the same key."""
+        if self._group.count == 1:
+            return self.compiled(numbers, state, batch, key)
+        batch, requests = self._group.scatter((batch, requests[None]))
+        # Arrays of one process cannot be combined with those of the mesh; NumPy arrays can.
+        numbers, words = jax.tree.map(np.asarray, (numbers, jax.random.key_data(key)))
+        return self.compiled(numbers, state, batch, words, requests)
+
+    def _train_together(self, numbers, state, batch, words, requests) -> tuple[TrainState, Outcome]:
+        return self._train(numbers, state, batch, jax.random.wrap_key_data(words), requests[0], axis=ROWS)
 
     def _train(
-        self, numbers: tuple[Array, ...], state: TrainState, batch: Batch, key: PRNGKeyArray
+        self,
+        numbers: tuple[Array, ...],
+        state: TrainState,
+        batch: Batch,
+        key: PRNGKeyArray,
+        requests: Float[ArrayLike, " R"] = NO_REQUESTS,
+        *,
+        axis: str | None = None,
     ) -> tuple[TrainState, Outcome]:
         optimizer = eqx.combine(jax.tree.unflatten(self._structure, numbers), self._static)
 
         def loss(arrays):
             model = self._layout.model(arrays, state.carried)
-            outputs, moments = training_outputs(model, batch, key)
+            if batch.starts is None:
+                (outputs, moments), stream = training_outputs(model, batch, key, axis), ()
+            else:
+                outputs, moments, stream = segment_outputs(model, batch, state.stream, key, axis)
             if jax.tree.leaves(moments):
                 model = model.with_moments(moments)
             sums = weighted_sums(self._objective, outputs, batch.targets, batch.weight)
-            mean = sums.values["loss"] / jnp.maximum(sums.weight, 1)
-            return mean, (sums, carried_by(model, tuple(state.carried)))
+            return sums.values["loss"], (sums, carried_by(model, tuple(state.carried)), stream)
 
         # Differentiated array by array: the gradient of a slice would be a vector as long as all of them.
         arrays = self._layout.unravel(state.trained)
-        (mean, (sums, carried)), by_array = jax.value_and_grad(loss, has_aux=True)(arrays)
-        gradient = self._layout.ravel(by_array)
+        by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
+        found = (self._layout.ravel(by_array), sums, jnp.asarray(requests))
+        if axis is not None:
+            found = _total(found, axis)
+        gradient, sums, asked = found
+        weight = jnp.maximum(sums.weight, 1)
+        gradient, mean = gradient / weight, sums.values["loss"] / weight
         update, memory = optimizer.update(gradient, state.memory, state.trained, value=mean)
         trained = state.trained + update
         # Clipping spreads one NaN over the whole gradient, so the unclipped gradient identifies its origin.
         bad = _first_bad(gradient)
         bad = jnp.where(bad < 0, _first_bad(trained), bad)
         good = state.good & (bad < 0) & jnp.isfinite(mean)
-        old = (state.trained, state.carried, state.memory)
-        kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory), old)
-        return TrainState(kept[0], kept[1], kept[2], good), Outcome(sums, good, bad)
+        old = (state.trained, state.carried, state.memory, state.stream)
+        *kept, stream = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
+        return TrainState(*kept, good, stream), Outcome(sums, good, bad, asked)
+
+
+def _total(tree: Any, axis: str) -> Any:
+    """The sums of arrays over all processes, in one message."""
+    leaves, structure = jax.tree.flatten(tree)
+    dtype = jnp.result_type(*leaves)
+    joined = lax.psum(jnp.concatenate([leaf.astype(dtype).ravel() for leaf in leaves]), axis)
+    parts = jnp.split(joined, np.cumsum([leaf.size for leaf in leaves])[:-1])
+    whole = [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
+    return jax.tree.unflatten(structure, whole)
 
 
 def arrays_of(optimizer: Optimizer) -> tuple[Array, ...]:
@@ -136,13 +214,15 @@ def outputs(model: Any, batch: Batch) -> Array:
     return jax.vmap(model)(batch.inputs, batch.dt, batch.length)
 
 
-def training_outputs(model: Any, batch: Batch, key: PRNGKeyArray) -> tuple[Array, Any]:
+def training_outputs(model: Any, batch: Batch, key: PRNGKeyArray, axis: str | None = None) -> tuple[Array, Any]:
     """A model's outputs in training, and the new running statistics of a model that has them.
+
+    `axis` is the mesh axis over which the rows of the batch are divided; None if all of them are here.
 
     Any Equinox module can be trained that is called as model(inputs, dt, length, key=key) on one sequence. A model
     with a method `training` (an S7Model) is called through it, for statistics over the batch.
     """
-    keys = jax.random.split(key, batch.inputs.shape[0])
+    keys = _row_keys(key, batch.inputs.shape[0], axis)
     if batch.segments is not None:
         packed = partial(model.packed, sequences=_sequences(batch))
         whole = jax.vmap(lambda u, segments, dt, key: packed(u, segments, dt=dt, key=key))
@@ -151,10 +231,41 @@ def training_outputs(model: Any, batch: Batch, key: PRNGKeyArray) -> tuple[Array
         each = jax.vmap(lambda u, dt, length, key: model(u, dt, length, key=key))
         return each(batch.inputs, batch.dt, batch.length, keys), ()
 
+    axes = "batch" if axis is None else ("batch", axis)
+
     def one(inputs, dt, length, key):
-        return model.training(inputs, dt, length, key=key, batch_axis="batch")
+        return model.training(inputs, dt, length, key=key, batch_axis=axes)
 
     return jax.vmap(one, axis_name="batch", out_axes=(0, None))(batch.inputs, batch.dt, batch.length, keys)
+
+
+def segment_outputs(
+    model: Any, batch: Batch, stream: segments.Carried, key: PRNGKeyArray, axis: str | None
+) -> tuple[Array, Any, segments.Carried]:
+    """As `training_outputs`, for the next segment of each row, with what it leaves to the one after."""
+    axes = "batch" if axis is None else ("batch", axis)
+    fresh = segments.start(model)
+
+    def one(inputs, dt, length, starts, before, key):
+        carried = jax.tree.map(lambda new, old: jnp.where(starts, new, old), fresh, before)
+        return segments.run(model, inputs, dt, length, carried, key=key, batch_axis=axes)
+
+    each = jax.vmap(one, axis_name="batch", out_axes=(0, None, 0))
+    keys = _row_keys(key, batch.inputs.shape[0], axis)
+    return each(batch.inputs, batch.dt, batch.length, batch.starts, stream, keys)
+
+
+def new_stream(model: Any, rows: int) -> segments.Carried:
+    """The states of rows that have not seen an event."""
+    return jax.tree.map(lambda q: jnp.broadcast_to(q, (rows, *q.shape)), segments.start(model))
+
+
+def _row_keys(key: PRNGKeyArray, rows: int, axis: str | None) -> PRNGKeyArray:
+    """A key for each row here, which depends on its number among all rows only."""
+    if axis is None:
+        return jax.random.split(key, rows)
+    keys = jax.random.split(key, rows * lax.axis_size(axis))
+    return lax.dynamic_slice_in_dim(keys, lax.axis_index(axis) * rows, rows)
 
 
 def _sequences(batch: Batch) -> int:

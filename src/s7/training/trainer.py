@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from s7.data.batching import Batching, Plan
 from s7.data.loader import Augmentation, Loader
@@ -22,12 +23,25 @@ from s7.data.samples import Samples
 from s7.training.averaging import Averaged, averaged
 from s7.training.callbacks import Callback, Progress
 from s7.training.checkpoint import Position
+from s7.training.clock import Clock
 from s7.training.config import TrainConfig
 from s7.training.evaluation import measure
+from s7.training.group import ALONE, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import AdamW, Optimizer
 from s7.training.parameters import ParamLayout, flatten
-from s7.training.steps import Outcome, Steps, TrainState, TrainStep, arrays_of
+from s7.training.steps import (
+    END,
+    INTERRUPT,
+    NO_REQUESTS,
+    SAVE,
+    Outcome,
+    Steps,
+    TrainState,
+    TrainStep,
+    arrays_of,
+    new_stream,
+)
 
 # Makes the optimizer for a model's parameters and a number of batches.
 NewOptimizer = Callable[[ParamLayout, int], Optimizer]
@@ -54,6 +68,8 @@ class Pending(NamedTuple):
 class Trainer:
     """A model in training. `state` and `position` are all that changes; `per_epoch` batches make an epoch.
 
+    The processes of a `group` each have a trainer and do the same; each holds its share of the rows of every batch.
+
     Examples:
         trainer = Trainer.start(model, objective, train, valid, TrainConfig(epochs=5), seed=0)
         trainer.fit([EarlyStopping(patience=2)])
@@ -74,6 +90,7 @@ class Trainer:
     position: Position
     best_model: Any
     per_epoch: int
+    group: Group = ALONE
     _callbacks: tuple[Callback, ...] = ()
     _interrupted: bool = field(default=False)
 
@@ -88,24 +105,53 @@ class Trainer:
         seed: int,
         augmentation: Augmentation | None = None,
         new_optimizer: NewOptimizer | None = None,
+        group: Group = ALONE,
     ) -> "Trainer":
         """A trainer before its first step. The optimizer is AdamW unless `new_optimizer` makes another."""
+        _check_rows(model, config, group)
         new_optimizer = new_optimizer or partial(AdamW.of, config)
         if config.average:
             new_optimizer = averaged(new_optimizer, config.average)
-        loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation)
+        loader = Loader(train, config.batching(getattr(model, "stride", 1)), seed, augmentation, group.share)
         layout, trained, carried = flatten(model)
         per_epoch = len(loader.plans(0))
         optimizer = new_optimizer(layout, config.batches(per_epoch))
-        return cls(
+        state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
+        if config.truncate is not None:
+            state = state._replace(stream=new_stream(model, config.batch_size))
+        trainer = cls(
             *(objective, loader, valid, config, seed, layout, new_optimizer, optimizer),
             steps=Steps(layout, objective),
-            train_step=TrainStep(layout, objective, optimizer),
-            state=TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True)),
+            train_step=TrainStep(layout, objective, optimizer, group),
+            state=state,
             position=Position(),
             best_model=model,
             per_epoch=per_epoch,
+            group=group,
         )
+        trainer.set_state(state)
+        return trainer
+
+    def whole_state(self) -> TrainState:
+        """The state with all rows of `stream`, as arrays of this process. All processes of a group call this."""
+        state = self.group.local(self.state)
+        if self.group.count == 1:
+            return state
+        rows = jax.tree.map(lambda q: np.concatenate(self.group.gather(np.asarray(q))), state.stream)
+        return state._replace(stream=jax.tree.map(lambda q: q[: self.config.batch_size], rows))
+
+    def set_state(self, state: TrainState) -> None:
+        """Continue from a state that is equal in all processes, such as one of `whole_state`."""
+        if self.group.count > 1:
+            each, at = self.group.share.batching(self.batching).size, self.group.index
+
+            def own(q: Array) -> np.ndarray:
+                padding = [(0, each * self.group.count - len(q)), *[(0, 0)] * (q.ndim - 1)]
+                return np.pad(np.asarray(q), padding)[at * each : (at + 1) * each]
+
+            rows = self.group.scatter(jax.tree.map(own, state.stream))
+            state = self.group.replicate(state._replace(stream=()))._replace(stream=rows)
+        self.state = state
 
     def limit(self, steps: int) -> None:
         """Train on this many batches in total. Compiled code stays valid."""
@@ -128,9 +174,10 @@ class Trainer:
     @property
     def validated(self) -> TrainState:
         """The state that is validated and kept: the current one, or with the average of its parameters."""
+        state = self.group.local(self.state)
         if not isinstance(self.optimizer, Averaged):
-            return self.state
-        return self.state._replace(trained=self.state.memory.average)
+            return state
+        return state._replace(trained=state.memory.average)
 
     @property
     def model(self) -> Any:
@@ -182,9 +229,9 @@ class Trainer:
         plans = self.loader.plans(at.epoch)
         if self.config.steps is not None:
             plans = plans[: self.config.steps - (at.step - at.batch)]
-        clock = _Clock(at)
+        clock = Clock(at)
         self._batches(plans, clock)
-        valid = measure(self.steps, self.validated, self.valid, self.batching, self.objective)
+        valid = measure(self.steps, self.validated, self.valid, self.batching, self.objective, self.group)
         clock.read()
         self._finish_epoch(valid)
         for callback in self._callbacks:
@@ -192,22 +239,24 @@ class Trainer:
         progress = self._progress(plans, clock, epoch_done=True)
         for callback in self._callbacks:
             callback.on_epoch_end(self, progress)
+        at.stopped = self.group.from_first(at.stopped)  # callbacks may look at the clock
         if at.stopped:  # so that a resumed run knows
             for callback in self._callbacks:
                 callback.on_checkpoint(self)
 
-    def _batches(self, plans: list[Plan], clock: "_Clock") -> None:
+    def _batches(self, plans: list[Plan], clock: Clock) -> None:
         """Train on the rest of an epoch, or until a callback stops it."""
         at = self.position
         key, numbers = jax.random.key(self.seed), arrays_of(self.optimizer)
         saved = time.perf_counter()
         pending: Pending | None = None
+        before: Outcome | None = None
         with closing(self.loader.batches(plans[at.batch :], at.epoch)) as batches:
             for number in range(at.batch, len(plans)):
                 with clock.waiting():
                     batch = next(batches)
                 keys = jax.random.fold_in(key, at.step)
-                self.state, outcome = self.train_step.train(numbers, self.state, batch, keys)
+                self.state, outcome = self.train_step.train(numbers, self.state, batch, keys, self._requests(saved))
                 # The previous outcome is computed by now, and the machine is already busy with this step.
                 if pending is not None:
                     self._account(pending)
@@ -217,18 +266,33 @@ class Trainer:
                 progress = self._progress(plans, clock, epoch_done=False)
                 for callback in self._callbacks:
                     callback.on_step(self, progress)
-                if self._interrupted or time.perf_counter() - saved > 60 * self.config.save_every:
+                due = self._due(before, saved)
+                before = outcome
+                if due[INTERRUPT] or due[SAVE]:
                     self._account(pending)
-                    pending = None
+                    pending = before = None
                     for callback in self._callbacks:
                         callback.on_checkpoint(self)
                     saved = time.perf_counter()
-                if self._interrupted:
+                if due[INTERRUPT]:
+                    self.group.wait()  # until the checkpoint is written
                     raise Interrupted
-                if at.stopped:
+                if due[END]:
+                    at.stopped = self.group.from_first(at.stopped) or "a process ended training"
                     break
         if pending is not None:
             self._account(pending)
+
+    def _requests(self, saved: float) -> np.ndarray:
+        """What this process asks for after the current step, given the time of its last checkpoint."""
+        late = time.perf_counter() - saved > 60 * self.config.save_every
+        return np.array([bool(self.position.stopped), self._interrupted, late], np.float32)
+
+    def _due(self, before: Outcome | None, saved: float) -> np.ndarray:
+        """The requests to act on now. Processes learn of each other's with the outcome of the step before."""
+        if self.group.count == 1:
+            return self._requests(saved)
+        return NO_REQUESTS if before is None else np.asarray(before.requests)
 
     def _finish_epoch(self, valid: dict[str, float]) -> None:
         """Add the epoch to the history and keep its model if it is the best."""
@@ -291,7 +355,7 @@ class Trainer:
             f"try a lower learning_rate (it is {self.config.learning_rate:g}) or a smaller clip_norm"
         )
 
-    def _progress(self, plans: list[Plan], clock: "_Clock", *, epoch_done: bool) -> Progress:
+    def _progress(self, plans: list[Plan], clock: Clock, *, epoch_done: bool) -> Progress:
         at = self.position
         spent = clock.spent
         done = (len(plans) if epoch_done else at.batch) - clock.first_batch
@@ -320,31 +384,10 @@ class Trainer:
         )
 
 
-class _Clock:
-    """Measures an epoch and adds its time to the position."""
-
-    def __init__(self, position: Position):
-        self._at, self._before, self._began = position, position.seconds, time.perf_counter()
-        self.first_batch, self.waited = position.batch, 0.0
-        self._asked = 0.0
-
-    @property
-    def spent(self) -> float:
-        """Seconds of this epoch."""
-        return time.perf_counter() - self._began
-
-    def read(self) -> None:
-        """Update the position's time."""
-        self._at.seconds = self._before + self.spent
-
-    def waiting(self) -> "_Clock":
-        """A context that counts as waiting for data."""
-        return self
-
-    def __enter__(self) -> None:
-        self._asked = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        now = time.perf_counter() - self._asked
-        self.waited += now
-        self._at.waited += now
+def _check_rows(model: Any, config: TrainConfig, group: Group) -> None:
+    """Refuse to divide batches into shares that have to be filled, if that would change the result."""
+    if config.batch_size % group.count and any(jax.tree.leaves(getattr(model, "moments", None))):
+        raise ValueError(
+            f"train.batch_size={config.batch_size} is not a multiple of the {group.count} processes, and batch norms "
+            "would count the rows that fill the batches; choose a multiple, or another norm"
+        )
