@@ -147,11 +147,11 @@ def test_one_compiled_step_serves_any_length_and_learning_rate():
         for more in ({"steps": 3}, {"epochs": 50, "learning_rate": 0.1, "warmup": 0.3})
     )
     first.fit()
-    compiled = first.train_step.train._cache_size()
+    compiled = first.train_step.compiled._cache_size()
     second.train_step = first.train_step
     with pytest.raises(Interrupted):
         second.fit([StopAt(2)])
-    assert first.train_step.train._cache_size() == compiled == 1
+    assert first.train_step.compiled._cache_size() == compiled == 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""`s7 train --processes N`: the metrics of one process, kill -9, and resuming with another number of processes."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .processes import SMALL, numbers, run, start, temporary_files
+
+
+def workers(launcher: int) -> list[int]:
+    """The processes that a launcher has started, in their order."""
+    return [int(word) for word in subprocess.check_output(["pgrep", "-P", str(launcher)], text=True).split()]
+
+
+def test_a_killed_process_ends_the_job_and_another_number_resumes_it(finished, data, tmp_path):
+    folder = tmp_path / "run"
+    settings = ("--data", data, "--out", folder, "--set", "train.epochs=60", *SMALL)
+    job = start("train", "walker2d", *settings, "--processes", 2)
+    while not (folder / "last.safetensors").exists() and job.poll() is None:
+        time.sleep(0.02)
+    os.kill(workers(job.pid)[1], signal.SIGKILL)
+    _, err = job.communicate(timeout=60)
+    again = f"s7 train walker2d --out {folder} --resume --processes 2"
+    assert (job.returncode, err) == (2, f"s7 train: process 1 of 2 was ended by SIGKILL; to continue: {again}\n")
+    assert not (folder / "result.json").exists()
+
+    status, out, err = run("train", "walker2d", "--data", data, "--out", folder, "--resume", "--processes", 4, "--json")
+    assert (status, err) == (0, "")
+    assert all(line.startswith("{") for line in out.splitlines())
+    (history, result), (expected_history, expected) = numbers(folder), numbers(finished[0])
+    for name in ("train", "valid"):
+        for mine, theirs in zip(history, expected_history, strict=True):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-4)
+    assert result["test"] == pytest.approx(expected["test"], rel=1e-4)
+    assert result["data_sha256"] == expected["data_sha256"]
+    assert temporary_files(folder) == []
