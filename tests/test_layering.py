@@ -31,7 +31,8 @@ LAYERS = (
     "data",
     "series",
     "events",
-    "arrays native backend_selection checks initialization contractions recurrence dropout standardization signal",
+    "arrays native sequence_parts backend_selection checks initialization contractions recurrence dropout"
+    " standardization signal",
     "norm transitions forms compute fused",
     "pooling sequence_layer layer gating block reference",
     "encoders patch_encoder heads baselines",

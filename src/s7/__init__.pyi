@@ -56,6 +56,7 @@ from s7.model import S7Model as S7Model
 from s7.patch_encoder import PatchEncoder as PatchEncoder
 from s7.sequence_layer import LayerKind as LayerKind
 from s7.sequence_layer import SequenceLayer as SequenceLayer
+from s7.sequence_parts import sequence_parallel as sequence_parallel
 from s7.stream import Stream as Stream
 from s7.tasks.task import Problem as Problem
 from s7.tasks.task import Task as Task

@@ -26,6 +26,7 @@ from s7.layer import Drive, S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
 from s7.sequence_layer import LayerKind, SequenceLayer
+from s7.sequence_parts import sequence_axis
 from s7.signal import Rows, Signal, Timing
 from s7.transitions import Stable, Transition
 
@@ -233,6 +234,12 @@ class Block(eqx.Module):
 
         This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike.
         """
+        axis = sequence_axis()
+        if axis is not None:
+            if not isinstance(self.layer, S7Layer):
+                raise ValueError(f"{type(self.layer).__name__} cannot be divided over devices; S7 layers can")
+            # Each device drops values of its own.
+            key = None if key is None else jax.random.fold_in(key, jax.lax.axis_index(axis))
         before = self.config.norm_place == "before"
         normalise, moments = Normalizer(), None
         if before:

@@ -10,6 +10,7 @@ from s7.dropout import Dropout
 from s7.forms import Form
 from s7.initialization import Parameters
 from s7.norm import Normalizer
+from s7.sequence_parts import sequence_axis
 from s7.transitions import Transition
 
 
@@ -56,6 +57,8 @@ def backend_for(length: int) -> Backend:
 
 def is_fused(transition: Transition, form: Form, length: int) -> bool:
     """Whether the current backend computes `length` steps of a layer with this transition and form in one call."""
+    if sequence_axis() is not None:  # the state before this device's events is not known beforehand
+        return False
     return backend_for(length).fuses(transition, form)
 
 

@@ -12,12 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
 from s7.pooling import Average
 from s7.registry import Registered
+from s7.sequence_parts import sequence_axis
 from s7.signal import Signal
 from s7.standardization import check_units
 
@@ -85,7 +87,7 @@ class Mean(Head):
         return Average.empty(width, dtype)
 
     def absorb(self, memory, signal):
-        return memory.merge(Average.over(signal.values, self.weights(signal), signal.valid()))
+        return memory.merge(Average.over(signal.values, self.weights(signal), signal.valid()).whole())
 
     def weights(self, signal: Signal) -> Float[Array, " L"]:
         """The weight of each event in the mean, (L,)."""
@@ -115,11 +117,22 @@ class Last(Head):
         return _Seen(constant(0, width, dtype))
 
     def absorb(self, memory, signal):
+        axis = sequence_axis()
+        if axis is not None:
+            return self._absorb_parts(memory, signal, axis)
         if signal.mask is None:
             return _Seen(signal.values[-1])
         # The position of the last event. The compiler would evaluate a reduction of a constant mask, which is slow.
         at = jnp.max(jnp.where(signal.mask, jnp.arange(signal.length), -1))
         return _Seen(jnp.where(at >= 0, signal.values[at], memory.last))
+
+    def _absorb_parts(self, memory: _Seen, signal: Signal, axis: str) -> _Seen:
+        """The last event of all parts of a sequence that is divided over devices."""
+        at = jnp.max(jnp.where(signal.valid(), jnp.arange(signal.length), -1))
+        ends = lax.all_gather(at >= 0, axis)
+        last = jnp.max(jnp.where(ends, jnp.arange(ends.shape[0]), -1))
+        mine = jnp.where(last == lax.axis_index(axis), signal.values[at], 0)
+        return _Seen(jnp.where(last >= 0, lax.psum(mine, axis), memory.last))
 
     def feature(self, memory):
         return memory.last

@@ -32,11 +32,12 @@ class Workers:
     """The processes of a job.
 
     Args:
-        command: The arguments of `s7`.
+        command: The arguments of the program.
         count: The number of processes.
+        module: The program, as `python -m` takes it.
     """
 
-    def __init__(self, command: Sequence[str], count: int):
+    def __init__(self, command: Sequence[str], count: int, module: str = "s7"):
         self._errors: list[IO[str] | None] = []
         self._workers: list[subprocess.Popen] = []
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -46,7 +47,7 @@ class Workers:
         for index in range(count):
             errors = None if index == 0 else tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
             worker = subprocess.Popen(
-                [sys.executable, *warnings, "-m", "s7", *command],
+                [sys.executable, *warnings, "-m", module, *command],
                 env=os.environ | shared | {INDEX: str(index)},
                 stdin=subprocess.PIPE,  # it ends with this process, however that ends
                 stdout=None if index == 0 else subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float, Integer
 from s7 import checks
 from s7.config import ModelConfig
 from s7.initialization import Parameters
+from s7.sequence_parts import first_event, parts, shifted
 from s7.signal import MOST_ROWS, Rows, Signal
 
 # Selective quantities are computed once per token instead of once per event if the vocabulary is at most this many
@@ -37,7 +38,7 @@ def encode(
     if events == 0:
         raise ValueError("the sequence has no events")
     if length is not None:
-        mask = jnp.arange(events) < checks.length(jnp.asarray(length), events)
+        mask = first_event(events) + jnp.arange(events) < checks.length(jnp.asarray(length), events * parts())
     inputs = encoder.validate(inputs, dtype, mask)
     gaps = _gaps(config, dtype, dt, events, mask)
     size = getattr(encoder, "size", None)
@@ -84,5 +85,5 @@ def check_segments(segments: Any, sequences: int, stride: int) -> Integer[Array,
 
 def segment_starts(segments: Integer[Array, " L"]) -> Bool[Array, " L"]:
     """Whether each event is the first of its sequence."""
-    before = jnp.concatenate([jnp.full(1, -1, segments.dtype), segments[:-1]])
+    before = shifted(segments, jnp.full((), -1, segments.dtype), later=True)
     return (segments >= 0) & (segments != before)

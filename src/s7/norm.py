@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float
 from s7.backend_selection import current_backend
 from s7.initialization import constant
 from s7.native import kernels
+from s7.sequence_parts import sequence_axis
 
 NormName = Literal["layer", "rms", "batch", "none"]
 EPSILON = 1e-5
@@ -133,6 +134,8 @@ class BatchNorm(Norm):
         running = Moments(*map(lax.stop_gradient, self.running))
         if batch_axis is None:
             return self._normalizer(running), None
+        if sequence_axis() is not None:
+            batch_axis = (*((batch_axis,) if isinstance(batch_axis, str) else batch_axis), sequence_axis())
         events, mean_here, square = _sequence_moments(u, mask)
         count = jnp.maximum(lax.psum(events, batch_axis), 1)
         mean = lax.psum(events * mean_here, batch_axis) / count

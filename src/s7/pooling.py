@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from s7.backend_selection import current_backend, find_backend
+from s7.sequence_parts import sequence_axis
 from s7.signal import Rows, Signal, Timing
 
 Pool = Literal["last", "mean", "time"]
@@ -44,6 +45,16 @@ class Average(NamedTuple):
         """The average over the axis N of the values where the mask is True."""
         mean = jnp.einsum("...nh,...n->...h", values, shares(weights, mask))
         return cls(mean, jnp.where(mask, weights, 0).sum(-1), mask.astype(values.dtype).sum(-1))
+
+    def whole(self) -> "Average":
+        """The average over all parts of a sequence that is divided over devices."""
+        axis = sequence_axis()
+        if axis is None:
+            return self
+        weight, number = lax.psum((self.weight, self.number), axis)
+        timed = weight > 0
+        share = jnp.where(timed, self.weight / jnp.where(timed, weight, 1), self.number / jnp.maximum(number, 1))
+        return Average(lax.psum(self.mean * share[..., None], axis), weight, number)
 
     def merge(self, other: "Average") -> "Average":
         """The average of the values of both."""
@@ -121,6 +132,10 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
             `pending`.
     """
     length = signal.length
+    if sequence_axis() is not None and length % stride:
+        raise ValueError(
+            f"a device holds {length} events of a sequence, which is not a multiple of the stride {stride}"
+        )
     if pending is None:
         places = -(-length // stride) * stride
         offset = None

@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import NoReturn
 
 from s7.interrupts import STATUS
 
@@ -42,7 +43,8 @@ class ProcessLost(ConnectionError):
     """Another process of the same training has ended."""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """The place of a process among those that train together.
 
     Attributes:
@@ -204,8 +206,10 @@ def _keep_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
-    how = {"encoding": sys.stdout.encoding, "errors": sys.stdout.errors}
-    sys.stdout = open(ours, "w", buffering=1, closefd=False, **how)  # type: ignore[call-overload]  # noqa: SIM115
+    old = sys.stdout
+    sys.stdout = open(  # noqa: SIM115
+        ours, "w", buffering=1, closefd=False, encoding=old.encoding, errors=old.errors
+    )
 
 
 def _stop_without_launcher() -> None:

@@ -19,6 +19,7 @@ from jaxtyping import Array, Inexact
 
 from s7.arrays import as_jax
 from s7.backend_selection import current_backend, find_backend
+from s7.sequence_parts import across_parts, sequence_axis
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -73,6 +74,19 @@ def recurrence(
         The states. The final state is the last row, or the first row with `reverse`.
     """
     a, v, initial = as_jax(a, v, jnp.zeros_like(v, shape=v.shape[1:]) if initial is None else initial)
+    if sequence_axis() is None:
+        return _local(a, v, initial, reverse)
+
+    def run(driven: bool) -> Array:
+        if driven:
+            return _local(a, v, jnp.zeros_like(initial), reverse)
+        return _local(a, jnp.zeros_like(v), jnp.ones_like(initial), reverse)
+
+    return across_parts(run, initial, reverse=reverse)
+
+
+def _local(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
+    """The recurrence over the events that this device holds."""
     if a.shape[0] == 1:  # one event: no loop to compile
         return a * initial + v
     dtype = jnp.result_type(a, v, initial)

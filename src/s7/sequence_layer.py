@@ -16,6 +16,7 @@ from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import checks
 from s7.registry import Registered
+from s7.sequence_parts import shifted
 from s7.signal import REGULAR, Rows, Timing
 
 
@@ -209,9 +210,9 @@ def reverse_gaps(
     The gap after the last event of a sequence is 0.
     """
     if reset is not None:
-        reset = jnp.concatenate([reset[1:], jnp.zeros(1, bool)])
+        reset = shifted(reset, jnp.zeros((), bool), later=False)
     if dt is not None:
         dt = dt if mask is None else jnp.where(mask, dt, 0)
-        dt = jnp.concatenate([dt[1:], jnp.zeros(1, dt.dtype)])
+        dt = shifted(dt, jnp.zeros((), dt.dtype), later=False)
         dt = dt if reset is None else jnp.where(reset, 0, dt)
     return dt, reset

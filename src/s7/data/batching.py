@@ -6,7 +6,7 @@ assembles its share of the rows of every batch.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -52,11 +52,17 @@ class Plan(NamedTuple):
 _Batching = TypeVar("_Batching", bound="Batching")
 
 
-class Share(NamedTuple):
-    """The rows of every batch that one of `count` processes holds: consecutive ones, equally many for each."""
+@dataclass(frozen=True)
+class Share:
+    """What one process holds of every batch: share `index` of `count` of the rows, and of these part `part` of `parts`.
+
+    Shares are consecutive rows, equally many for each. Parts are consecutive events.
+    """
 
     index: int = 0
     count: int = 1
+    part: int = 0
+    parts: int = 1
 
     def batching(self, whole: _Batching) -> _Batching:
         """Returns how the share of a batch is assembled."""
@@ -70,19 +76,38 @@ class Share(NamedTuple):
         rows = plan.rows[self.index * each : (self.index + 1) * each]
         return plan._replace(rows=rows or plan.rows[:1], counted=len(rows))
 
+    def cut(self, batch: Batch, per_step: bool) -> Batch:
+        """Returns the part of a batch. Of targets of whole sequences only those of the first part count."""
+        if self.parts == 1:
+            return batch
+        length = batch.inputs.shape[1] // self.parts
+        events = slice(self.part * length, (self.part + 1) * length)
+        inputs, dt, segments = (None if q is None else q[:, events] for q in (batch.inputs, batch.dt, batch.segments))
+        targets, weight = batch.targets, batch.weight
+        if per_step:
+            targets, weight = targets[:, events], weight[:, events]
+        elif self.part > 0:
+            weight = np.zeros_like(weight)
+        return batch._replace(inputs=inputs, dt=dt, segments=segments, targets=targets, weight=weight)
+
 
 WHOLE = Share()
 
 
 @dataclass(frozen=True)
 class Batching(ABC):
-    """How batches are made; `size` is the number of rows."""
+    """How batches are made; `size` is the number of rows, and the length of rows is a multiple of `multiple`."""
 
     size: int
+    multiple: int = field(default=1, kw_only=True)
 
     def __post_init__(self):
         if self.size < 1:
             raise ValueError(f"batch_size={self.size} must be at least 1")
+
+    def rounded(self, length: int) -> int:
+        """Returns the length of rows that hold `length` events."""
+        return -(-length // self.multiple) * self.multiple
 
     @abstractmethod
     def plan(self, lengths: Int[np.ndarray, " N"], order: Int[np.ndarray, " N"]) -> list[Plan]:
@@ -105,7 +130,8 @@ class Batching(ABC):
     def batches(self, samples: Samples, plans: list[Plan], share: Share = WHOLE) -> Iterator[Batch]:
         """Builds the batches of some plans, or the share of each, one after another."""
         batching = share.batching(self)
-        return (batching.assemble(samples, share.plan(plan, self.size)) for plan in plans)
+        whole = (batching.assemble(samples, share.plan(plan, self.size)) for plan in plans)
+        return (share.cut(batch, samples.per_step) for batch in whole)
 
     def waste(self, lengths: Int[np.ndarray, " N"]) -> float:
         """Returns the fraction of padding in all batches."""
@@ -131,7 +157,7 @@ class Buckets(Batching):
             members = order[bucket == number]
             for start in range(0, len(members), self.size):
                 rows = [members[n : n + 1] for n in range(start, min(start + self.size, len(members)))]
-                plans.append(Plan(rows, int(bound), even=even))
+                plans.append(Plan(rows, self.rounded(int(bound)), even=even and self.rounded(int(bound)) == bound))
         return plans
 
     def assemble(self, samples, plan):
@@ -215,7 +241,7 @@ class Packing(Batching):
         longest = int(lengths.max())
         if self.length and self.length < longest:
             raise ValueError(f"pack={self.length} is shorter than the longest sequence, {longest}")
-        return -(-(self.length or longest) // self.stride) * self.stride
+        return self.rounded(-(-(self.length or longest) // self.stride) * self.stride)
 
     def assemble(self, samples, plan):
         if samples.documents > 1:

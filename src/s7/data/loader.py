@@ -62,12 +62,13 @@ class Loader:
         """Builds one batch, given the plan of all of its rows."""
         plan, batching = self.share.plan(plan, self.batching.size), self.share.batching(self.batching)
         if self.augmentation is None:
-            return batching.assemble(self.samples, plan)
+            return self.share.cut(batching.assemble(self.samples, plan), self.samples.per_step)
         chosen = np.concatenate(plan.rows)
         varied = self.augmentation(self.samples, chosen, self.seed, epoch)
         places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
         # Their new lengths are known only now.
-        return batching.assemble(varied, plan._replace(rows=places, even=False))
+        whole = batching.assemble(varied, plan._replace(rows=places, even=False))
+        return self.share.cut(whole, self.samples.per_step)
 
     def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
         """Yields the batches of some plans, built by a background thread."""

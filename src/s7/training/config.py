@@ -24,6 +24,8 @@ class TrainConfig:
         pack: pack sequences end to end into rows of this many events instead (0: as many as the longest has).
         truncate: cut sequences into segments of this many events, with an update after each. The state is carried to
             the next segment; gradients are not. For sequences that are too long for memory.
+        sequence_shards: divide each sequence over this many processes, for sequences that are too long for the memory
+            of one. The number of processes is a multiple of it.
         save_every: minutes between checkpoints; one is also written after each epoch.
         average: decay of a moving average of the parameters, such as 0.99, which is validated and returned in their
             place; 0 means none.
@@ -45,12 +47,13 @@ class TrainConfig:
     buckets: int = 4
     pack: int | None = None
     truncate: int | None = None
+    sequence_shards: int = 1
     save_every: float = 10.0
     average: float = 0.0
     keep: Literal["best", "last"] = "best"
 
     def __post_init__(self):
-        for name in ("epochs", "batch_size", "accumulate", "buckets"):
+        for name in ("epochs", "batch_size", "accumulate", "buckets", "sequence_shards"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.steps is not None and self.steps < 1:
@@ -75,6 +78,8 @@ class TrainConfig:
             raise ValueError(f"truncate={self.truncate} must be at least 1")
         if self.truncate is not None and self.pack is not None:
             raise ValueError(f"truncate={self.truncate} and pack={self.pack}: omit one of them")
+        if self.truncate is not None and self.sequence_shards > 1:
+            raise ValueError(f"truncate={self.truncate} and sequence_shards={self.sequence_shards}: omit one of them")
 
     def batches(self, per_epoch: int) -> int:
         """How many batches are trained on in all, given how many an epoch has."""
@@ -94,8 +99,9 @@ class TrainConfig:
 
     def batching(self, stride: int) -> Batching:
         """How batches are made for a model that pools by `stride`."""
+        multiple = 1 if self.sequence_shards == 1 else self.sequence_shards * stride
         if self.pack is not None:
-            return Packing(self.batch_size, self.pack, stride)
+            return Packing(self.batch_size, self.pack, stride, multiple=multiple)
         if self.truncate is not None:
             return Segments(self.batch_size, self.buckets, self.truncate)
-        return Buckets(self.batch_size, self.buckets)
+        return Buckets(self.batch_size, self.buckets, multiple=multiple)

@@ -16,21 +16,28 @@ from jaxtyping import PyTree, Shaped
 from s7.data.batching import Share
 from s7.processes import ProcessLost
 
-# The mesh axis over which the rows of a batch are divided.
-ROWS = "rows"
+# The mesh axes over which the rows of a batch and the events of a row are divided.
+ROWS, EVENTS = "rows", "events"
 
 
 @dataclass(frozen=True)
 class Group:
-    """The processes that train together: this is process `index` of `count`."""
+    """The processes that train together: this is process `index` of `count`; `parts` of them share each sequence."""
 
     index: int = 0
     count: int = 1
+    parts: int = 1
 
     @classmethod
-    def current(cls) -> "Group":
+    def current(cls, parts: int = 1) -> "Group":
         """The processes that `jax.distributed` has connected; this one alone if it has not been initialized."""
-        return cls(jax.process_index(), jax.process_count())
+        if jax.process_count() % parts:
+            count = jax.process_count()
+            raise ValueError(
+                f"train.sequence_shards={parts} needs a multiple of {parts} processes; "
+                f"there {'is' if count == 1 else 'are'} {count}"
+            )
+        return cls(jax.process_index(), jax.process_count(), parts)
 
     @property
     def is_first(self) -> bool:
@@ -39,28 +46,35 @@ class Group:
 
     @property
     def share(self) -> Share:
-        """The rows of each batch that this process holds."""
-        return Share(self.index, self.count)
+        """What this process holds of each batch."""
+        return Share(self.index // self.parts, self.count // self.parts, self.index % self.parts, self.parts)
 
     @cached_property
     def mesh(self) -> Mesh:
-        """One device of each process."""
+        """One device of each process, by its rows and its part of the events."""
         first = {device.process_index: device for device in reversed(jax.devices())}
-        return Mesh(np.array([first[index] for index in range(self.count)]), (ROWS,))
+        devices = np.array([first[index] for index in range(self.count)])
+        return Mesh(devices.reshape(-1, self.parts), (ROWS, EVENTS))
 
     def replicate(self, tree: PyTree) -> PyTree:
         """Arrays that are equal in all processes, as arrays of the mesh."""
-        return self._on_mesh(tree, PartitionSpec())
+        return self.place(tree, PartitionSpec())
 
-    def scatter(self, tree: PyTree) -> PyTree:
-        """The rows of this process as a part of the rows of all."""
-        return self._on_mesh(tree, PartitionSpec(ROWS))
+    def place(self, tree: PyTree, specs: PyTree) -> PyTree:
+        """What this process holds of some arrays, as a part of the arrays of the mesh.
 
-    def _on_mesh(self, tree: PyTree, spec: PartitionSpec) -> PyTree:
+        Args:
+            tree: Arrays of this process.
+            specs: How they are divided over the mesh; one for all, or one for each or each subtree.
+        """
         if self.count == 1:
             return tree
-        sharding = NamedSharding(self.mesh, spec)
-        return jax.tree.map(lambda q: jax.make_array_from_process_local_data(sharding, np.asarray(q)), tree)
+
+        def one(spec: PartitionSpec, subtree: PyTree) -> PyTree:
+            sharding = NamedSharding(self.mesh, spec)
+            return jax.tree.map(lambda q: jax.make_array_from_process_local_data(sharding, np.asarray(q)), subtree)
+
+        return jax.tree.map(one, specs, tree, is_leaf=lambda q: isinstance(q, PartitionSpec))
 
     def local(self, tree: PyTree) -> PyTree:
         """Arrays of the mesh that are equal in all processes, as arrays of this process."""

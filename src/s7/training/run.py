@@ -71,6 +71,9 @@ class Run:
         if self.config.truncate is not None:
             segments.check(self.model, self.config.truncate)
 
+        if self.config.sequence_shards > 1:
+            _check_divisible(self.model)
+
     def trainer(self, group: Group = ALONE) -> Trainer:
         """The trainer before its first step."""
         train, valid = self.splits["train"], self.splits["valid"]
@@ -79,7 +82,7 @@ class Run:
 
     def fit(self, callbacks: Sequence[Callback] = (), say: Callable[[str], None] = lambda text: None) -> Trained:
         """Train in memory, together with all processes that `jax.distributed` has connected."""
-        group = Group.current()
+        group = Group.current(self.config.sequence_shards)
         with group.watched():
             trainer = self._start(group)
             if self.minutes is not None:
@@ -105,7 +108,7 @@ class Run:
 
         Of several processes the first one reads and writes the folder; the others need not see it.
         """
-        group = Group.current()
+        group = Group.current(self.config.sequence_shards)
         with group.watched():
             return self._fit_in(folder, group, resume, callbacks, say)
 
@@ -177,7 +180,9 @@ class Run:
         """The properties that must be equal for the run to resume."""
         identity: Table = {name: self.about[name] for name in ("task", "protocol") if name in self.about}
         identity["seed"] = self.seed
-        identity["train"] = table_of(trainer.config)
+        # How sequences are divided changes nothing but rounding.
+        train = table_of(trainer.config)
+        identity["train"] = {name: value for name, value in train.items() if name != "sequence_shards"}
         identity["objective"] = table_of(self.objective)
         if self.optimizer is not None:
             identity["optimizer"] = description(self.optimizer)
@@ -203,6 +208,14 @@ class Run:
         model = (table_of(self.model.config) if is_ours else {}) | {"kind": self.about.get("model", name)}
         train = {name: value for name, value in table_of(self.config).items() if name != "kind"}
         return {"seed": self.seed} | minutes | {"model": model, "train": train}
+
+
+def _check_divisible(model: Any) -> None:
+    """Refuse models whose sequences cannot be divided over processes."""
+    if not isinstance(model, S7Model) or model.config.layer is not None:
+        raise ValueError("train.sequence_shards needs a model of S7 layers")
+    if model.config.head.documents > 1:
+        raise ValueError("train.sequence_shards: the Retrieval head reads pairs, which cannot be divided")
 
 
 def _found(folder: RunFolder) -> dict[str, Any]:

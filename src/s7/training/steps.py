@@ -4,6 +4,8 @@ A step that produces a value that is not finite leaves the state unchanged, and 
 stays as it was when it was last finite, and the outcome names the first parameter that was not.
 """
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +19,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from s7 import segments
 from s7.data.batching import Batch
-from s7.training.group import ALONE, ROWS, Group
+from s7.sequence_parts import sequence_parallel
+from s7.training.group import ALONE, EVENTS, ROWS, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import Optimizer
 from s7.training.parameters import Arrays, ParamLayout, carried_by
@@ -73,9 +76,16 @@ NO_REQUESTS = np.zeros(3, np.float32)
 class Steps:
     """The compiled evaluation of a model under an objective."""
 
-    def __init__(self, layout: ParamLayout, objective: Objective):
-        self._layout, self._objective = layout, objective
+    def __init__(self, layout: ParamLayout, objective: Objective, group: Group = ALONE, *, per_step: bool = False):
+        self._layout, self._objective, self._group = layout, objective, group
+        self._specs = batch_specs(per_step)
         self.outputs = jax.jit(self._outputs)
+        if group.parts > 1:
+            every, outputs = PartitionSpec(), self._specs.weight
+            together = _on_mesh(group, self._outputs, (every, every, self._specs), outputs)
+            self.outputs = lambda trained, carried, batch: group.local(
+                together(trained, carried, group.place(batch, self._specs))
+            )
         self.sums = jax.jit(partial(weighted_sums, objective))
 
     def evaluate(self, state: TrainState, batch: Batch) -> tuple[Array, Sums]:
@@ -95,24 +105,26 @@ class TrainStep:
     gradients and the statistics of batch norms are over all rows, so all processes compute the same new state.
     """
 
-    def __init__(self, layout: ParamLayout, objective: Objective, optimizer: Optimizer, group: Group = ALONE):
+    def __init__(
+        self,
+        layout: ParamLayout,
+        objective: Objective,
+        optimizer: Optimizer,
+        group: Group = ALONE,
+        *,
+        per_step: bool = False,
+    ):
         self._layout, self._objective, self._group = layout, objective, group
+        self._specs = batch_specs(per_step)
         arrays, self._static = eqx.partition(optimizer, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
-        step: Any = self._train
-        if group.count > 1:
-            every, rows = PartitionSpec(), PartitionSpec(ROWS)
-            states = TrainState(every, every, every, every, rows)
-            # The kernels do not track which values differ between processes, hence check_vma=False: the gradient is
-            # then that of the sum of all processes' losses, and collectives are differentiated accordingly.
-            step = jax.shard_map(
-                self._train_together,
-                mesh=group.mesh,
-                in_specs=(every, states, rows, every, rows),
-                out_specs=(states, every),
-                check_vma=False,
-            )
-        self.compiled = jax.jit(step, donate_argnums=1)
+        if group.count == 1:
+            self.compiled = jax.jit(self._train, donate_argnums=1)
+            return
+        every, rows = PartitionSpec(), PartitionSpec(ROWS)
+        states = TrainState(every, every, every, every, rows)
+        inputs = (every, states, self._specs, every, PartitionSpec((ROWS, EVENTS)))
+        self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1)
 
     def train(
         self,
@@ -125,13 +137,14 @@ class TrainStep:
         """Take one step. The state is one of `group.replicate`; all processes call this with the same key."""
         if self._group.count == 1:
             return self.compiled(numbers, state, batch, key)
-        batch, requests = self._group.scatter((batch, requests[None]))
+        batch = self._group.place(batch, self._specs)
+        requests = self._group.place(requests[None], PartitionSpec((ROWS, EVENTS)))
         # Arrays of one process cannot be combined with those of the mesh; NumPy arrays can.
         numbers, words = jax.tree.map(np.asarray, (numbers, jax.random.key_data(key)))
         return self.compiled(numbers, state, batch, words, requests)
 
     def _train_together(self, numbers, state, batch, words, requests) -> tuple[TrainState, Outcome]:
-        return self._train(numbers, state, batch, jax.random.wrap_key_data(words), requests[0], axis=ROWS)
+        return self._train(numbers, state, batch, jax.random.wrap_key_data(words), requests[0], together=True)
 
     def _train(
         self,
@@ -141,8 +154,9 @@ class TrainStep:
         key: PRNGKeyArray,
         requests: Float[ArrayLike, " R"] = NO_REQUESTS,
         *,
-        axis: str | None = None,
+        together: bool = False,
     ) -> tuple[TrainState, Outcome]:
+        axis = ROWS if together else None
         optimizer = eqx.combine(jax.tree.unflatten(self._structure, numbers), self._static)
 
         def loss(arrays):
@@ -160,8 +174,8 @@ class TrainStep:
         arrays = self._layout.unravel(state.trained)
         by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
         found = (self._layout.ravel(by_array), sums, jnp.asarray(requests))
-        if axis is not None:
-            found = _total(found, axis)
+        if together:
+            found = _total(found, (ROWS, EVENTS))
         gradient, sums, asked = found
         weight = jnp.maximum(sums.weight, 1)
         gradient, mean = gradient / weight, sums.values["loss"] / weight
@@ -176,7 +190,27 @@ class TrainStep:
         return TrainState(*kept, good, stream), Outcome(sums, good, bad, asked)
 
 
-def _total(tree: Any, axis: str) -> Any:
+def batch_specs(per_step: bool) -> Batch:
+    """How a batch is divided over the mesh: its rows, and the events of each row."""
+    rows, events = PartitionSpec(ROWS), PartitionSpec(ROWS, EVENTS)
+    targets = events if per_step else rows
+    return Batch(inputs=events, dt=events, length=rows, segments=events, targets=targets, weight=targets, starts=rows)
+
+
+def _on_mesh(group: Group, function: Callable, inputs: Any, outputs: Any, **options: Any) -> Any:
+    """Compile a function that the processes of a group compute together."""
+
+    def run(*arguments):
+        with sequence_parallel(EVENTS) if group.parts > 1 else nullcontext():
+            return function(*arguments)
+
+    # The kernels do not track which values differ between processes, hence check_vma=False: gradients are then those of
+    # the sum of all processes' losses, and collectives are differentiated accordingly.
+    together = jax.shard_map(run, mesh=group.mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    return jax.jit(together, **options)
+
+
+def _total(tree: Any, axis: tuple[str, ...]) -> Any:
     """The sums of arrays over all processes, in one message."""
     leaves, structure = jax.tree.flatten(tree)
     dtype = jnp.result_type(*leaves)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
 from s7.data.batching import Batching, Plan
@@ -26,7 +27,7 @@ from s7.training.checkpoint import Position
 from s7.training.clock import Clock
 from s7.training.config import TrainConfig
 from s7.training.evaluation import measure
-from s7.training.group import ALONE, Group
+from s7.training.group import ALONE, ROWS, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import AdamW, Optimizer
 from s7.training.parameters import ParamLayout, flatten
@@ -121,8 +122,8 @@ class Trainer:
             state = state._replace(stream=new_stream(model, config.batch_size))
         trainer = cls(
             *(objective, loader, valid, config, seed, layout, new_optimizer, optimizer),
-            steps=Steps(layout, objective),
-            train_step=TrainStep(layout, objective, optimizer, group),
+            steps=Steps(layout, objective, group, per_step=train.per_step),
+            train_step=TrainStep(layout, objective, optimizer, group, per_step=train.per_step),
             state=state,
             position=Position(),
             best_model=model,
@@ -149,7 +150,7 @@ class Trainer:
                 padding = [(0, each * self.group.count - len(q)), *[(0, 0)] * (q.ndim - 1)]
                 return np.pad(np.asarray(q), padding)[at * each : (at + 1) * each]
 
-            rows = self.group.scatter(jax.tree.map(own, state.stream))
+            rows = self.group.place(jax.tree.map(own, state.stream), PartitionSpec(ROWS))
             state = self.group.replicate(state._replace(stream=()))._replace(stream=rows)
         self.state = state
 

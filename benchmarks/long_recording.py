@@ -1,0 +1,79 @@
+"""One long recording, divided over processes: `python -m benchmarks.long_recording --events 10000000 --processes 4`.
+
+Trains a small model for two steps on a recording of random events of an event camera, on this machine. Prints the peak
+memory of each process, before and after, and the loss, which does not depend on the number of processes.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+from s7 import processes
+from s7.launching import Workers
+
+SENSOR = (128, 128)
+
+
+def work(events: int, shards: int, steps: int) -> None:
+    """Train, as one of `shards` processes."""
+    place = processes.place()
+    if place is not None:
+        processes.join(place)
+    import jax
+    import numpy as np
+
+    import s7
+    from s7.machine import peak_memory_mb
+    from s7.training.group import Group
+
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 2 * SENSOR[0] * SENSOR[1], events).astype(np.int32)
+    gaps = rng.exponential(size=events).astype(np.float32)
+    recording = s7.Samples.of([tokens], np.array([1]), [gaps])
+    short = s7.Samples.of([tokens[:4096]], np.array([1]), [gaps[:4096]])
+    stages = (s7.Stage(1, stride=16), s7.Stage(1, stride=8), s7.Stage(1))
+    model = s7.S7Model(
+        encoder=s7.EventEncoder(sensor=SENSOR),
+        head=s7.Mean(2),
+        width=16,
+        state=8,
+        form=s7.Factored(rank=8),
+        stages=stages,
+        time_unit=1.0,
+        key=jax.random.key(0),
+    )
+    before, start = peak_memory_mb(), time.perf_counter()
+    trained = s7.train(
+        model,
+        recording,
+        short,
+        objective=s7.CrossEntropy(2),
+        steps=steps,
+        batch_size=1,
+        sequence_shards=shards,
+        progress=False,
+    )
+    seconds = time.perf_counter() - start
+    memory = Group.current().gather(np.array([before, peak_memory_mb()]))
+    if place is None or place.index == 0:
+        peaks = {"memory_before_mb": memory[:, 0].round().tolist(), "peak_memory_mb": memory[:, 1].round().tolist()}
+        about = {"events": events, "processes": shards, "steps": steps, "seconds": round(seconds, 1)}
+        print(json.dumps(about | peaks | {"loss": trained.history[-1]["train"]["loss"]}), flush=True)
+
+
+def main() -> None:
+    """Start the processes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=2)
+    options = parser.parse_args()
+    if options.processes > 1 and processes.place() is None:
+        status, text, _ = Workers(sys.argv[1:], options.processes, "benchmarks.long_recording").run()
+        sys.exit(text or status)
+    work(options.events, options.processes, options.steps)
+
+
+if __name__ == "__main__":
+    main()

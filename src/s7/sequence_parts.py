@@ -1,0 +1,107 @@
+"""Sequence parallelism: the events of one sequence are divided over devices, in order and in equal parts.
+
+The recurrence is exact across parts. Each device computes the states x⁰_k of its events from a zero state, and the
+products of their factors. From the last ones of all devices, each finds the state before its own part:
+
+    c_k = Π_{j≤k} a_j          x_k = x⁰_k + c_k * before          before_{n+1} = c_last * before_n + x⁰_last
+
+Within `sequence_parallel`, which is used inside of `jax.shard_map`, all that looks beyond one event works across parts:
+gaps of a reversed scan, starts of packed sequences, averages of heads, statistics of batch norms.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Inexact, Shaped
+
+# A user context is part of JAX's compilation key.
+_axis = jax.make_user_context(None)
+
+
+def sequence_parallel(axis: str) -> AbstractContextManager[None]:
+    """Divide the events of sequences over a mesh axis, in a context inside of `jax.shard_map`.
+
+    A model that is called in the context reads the part of the sequence that its device holds; `length` is that of the
+    whole sequence. Outputs per sequence are the same on all devices, outputs per event are those of the device's part.
+    Parts are equally long, and a multiple of the model's stride.
+
+    Args:
+        axis: The name of the mesh axis.
+
+    Example:
+        >>> import jax, numpy as np, s7
+        >>> from jax.sharding import PartitionSpec as P
+        >>> model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=4, state=3, key=jax.random.key(0))
+        >>> mesh = jax.make_mesh((len(jax.devices()),), ("events",))
+        >>> def part(inputs, length):
+        ...     with s7.sequence_parallel("events"):
+        ...         return model(inputs, None, length)
+        >>> whole = jax.shard_map(part, mesh=mesh, in_specs=(P("events"), P()), out_specs=P(), check_vma=False)
+        >>> whole(np.zeros((64, 1), np.float32), 60).shape
+        (2,)
+    """
+    return _axis(axis)
+
+
+def sequence_axis() -> str | None:
+    """The mesh axis over which sequences are divided; None if they are not."""
+    return _axis.value
+
+
+def parts() -> int:
+    """The number of parts of a sequence."""
+    axis = sequence_axis()
+    return 1 if axis is None else lax.axis_size(axis)
+
+
+def first_event(events: int) -> Array | int:
+    """The number of the first event of this part, which has `events` of them."""
+    axis = sequence_axis()
+    return 0 if axis is None else lax.axis_index(axis) * events
+
+
+def shifted(sequence: Shaped[Array, "L ..."], edge: Shaped[Array, "..."], *, later: bool) -> Shaped[Array, "L ..."]:
+    """Shift a sequence by one event, across parts.
+
+    Args:
+        sequence: The values of each event.
+        edge: The value that takes the empty place at the start or at the end of the whole sequence.
+        later: Whether each event gets the value of the one before it, rather than of the one after it.
+    """
+    axis = sequence_axis()
+    if axis is not None:
+        count, here = lax.axis_size(axis), lax.axis_index(axis)
+        step = 1 if later else -1
+        pairs = [(n, n + step) for n in range(count) if 0 <= n + step < count]
+        received = lax.ppermute(sequence[-1 if later else 0], axis, pairs)
+        edge = jnp.where(here == (0 if later else count - 1), edge, received)
+    if later:
+        return jnp.concatenate([edge[None], sequence[:-1]])
+    return jnp.concatenate([sequence[1:], edge[None]])
+
+
+def across_parts(
+    run: Callable[[bool], Inexact[Array, "M P"]], initial: Inexact[Array, " P"], *, reverse: bool
+) -> Inexact[Array, "M P"]:
+    """The states of this part of a sequence.
+
+    Args:
+        run: run(True) are the states from a zero state, run(False) the products of the factors.
+        initial: The state before the whole sequence.
+        reverse: Whether the recurrence runs from the last event to the first.
+    """
+    axis = sequence_axis()
+    assert axis is not None
+    states, products = run(True), run(False)
+    last = 0 if reverse else -1
+    ends = lax.all_gather(jnp.stack([states[last], products[last]]), axis)
+    order = range(ends.shape[0])
+    before, found = initial, []
+    for n in reversed(order) if reverse else order:
+        found.append(before)
+        before = ends[n, 1] * before + ends[n, 0]
+    here = jnp.stack(found[::-1] if reverse else found)[lax.axis_index(axis)]
+    return states + products * here
