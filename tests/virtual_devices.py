@@ -122,7 +122,7 @@ def step_difference(group):
     batch = Batch(x, dt, lengths, None, np.array([0, 1, 1, 0]), np.array([1, 1, 1, 0], np.float32))
     found = []
     for each in (ALONE, group):
-        state = TrainState(trained.copy(), carried, optimizer.init(trained), jnp.asarray(True))
+        state = TrainState(*jax.tree.map(jnp.array, (trained, carried, optimizer.init(trained))), jnp.asarray(True))
         arguments = (arrays_of(optimizer), state, batch)
         step = TrainStep(layout, objective, optimizer, each)
         if each is ALONE:

@@ -91,7 +91,7 @@ def test_a_run_in_segments_learns_and_resumes_bit_equal(tmp_path):
     [
         ({"bidirectional": True}, 4, "bidirectional model reads a sequence from its end"),
         (
-            {"stages": (s7.Stage(1, stride=4),), "depth": None},
+            {"stages": (s7.Stage(1, stride=4),)},
             6,
             "truncate=6 is not a multiple of the model's stride, 4",
         ),
@@ -99,6 +99,6 @@ def test_a_run_in_segments_learns_and_resumes_bit_equal(tmp_path):
     ],
 )
 def test_what_cannot_be_cut_is_an_error(changes, truncate, message):
-    model = classifier(**{name: value for name, value in changes.items() if value is not None})
+    model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=4, state=3, key=jax.random.key(0), **changes)
     with pytest.raises(ValueError, match=message):
         s7.train(model, sums(), sums(8, 1), truncate=truncate)

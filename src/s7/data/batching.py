@@ -86,7 +86,7 @@ class Share:
         targets, weight = batch.targets, batch.weight
         if per_step:
             targets, weight = targets[:, events], weight[:, events]
-        elif self.part > 0:
+        elif self.part > 0:  # each part computes the outputs of whole sequences
             weight = np.zeros_like(weight)
         return batch._replace(inputs=inputs, dt=dt, segments=segments, targets=targets, weight=weight)
 

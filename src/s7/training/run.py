@@ -140,7 +140,8 @@ class Run:
         trained = self._finish(trainer, (checkpointing, *callbacks))
         if group.is_first:
             shown = self.splits.get("test") or trainer.valid
-            write_examples(trained.model, shown, folder.examples, list(self.about.get("columns", [])))
+            if group.parts == 1:  # a process may not have the memory for a whole sequence
+                write_examples(trained.model, shown, folder.examples, list(self.about.get("columns", [])))
             RunRecord({}).with_result(trained.result).write_result(folder.path)
         return trained
 

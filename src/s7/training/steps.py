@@ -79,13 +79,16 @@ class Steps:
     def __init__(self, layout: ParamLayout, objective: Objective, group: Group = ALONE, *, per_step: bool = False):
         self._layout, self._objective, self._group = layout, objective, group
         self._specs = batch_specs(per_step)
-        self.outputs = jax.jit(self._outputs)
+        self.outputs: Callable[..., Array] = jax.jit(self._outputs)
         if group.parts > 1:
-            every, outputs = PartitionSpec(), self._specs.weight
-            together = _on_mesh(group, self._outputs, (every, every, self._specs), outputs)
-            self.outputs = lambda trained, carried, batch: group.local(
-                together(trained, carried, group.place(batch, self._specs))
-            )
+            every = PartitionSpec()
+            together = _on_mesh(group, self._outputs, (every, every, self._specs), self._specs.weight)
+
+            def outputs(trained: Array, carried: Arrays, batch: Batch) -> Array:
+                state = group.replicate((trained, carried))
+                return group.local(together(*state, group.place(batch, self._specs)))
+
+            self.outputs = outputs
         self.sums = jax.jit(partial(weighted_sums, objective))
 
     def evaluate(self, state: TrainState, batch: Batch) -> tuple[Array, Sums]:
@@ -294,7 +297,7 @@ def new_stream(model: Any, rows: int) -> segments.Carried:
     return jax.tree.map(lambda q: jnp.broadcast_to(q, (rows, *q.shape)), segments.start(model))
 
 
-def _row_keys(key: PRNGKeyArray, rows: int, axis: str | None) -> PRNGKeyArray:
+def _row_keys(key: PRNGKeyArray, rows: int, axis: str | None) -> Array:
     """A key for each row here, which depends on its number among all rows only."""
     if axis is None:
         return jax.random.split(key, rows)
