@@ -91,6 +91,8 @@ def differences(devices, length, timed, packed, settings):
 
 def relative(found, expected):
     """The largest difference, relative to the largest value (of at least 0.01)."""
+    if np.size(expected) == 0:
+        return 0.0
     return float(np.abs(found - expected).max() / max(np.abs(expected).max(), 0.01))
 
 

@@ -176,8 +176,8 @@ class S7Layer(SequenceLayer):
         initial = self.init_state() if state is None else state
 
         def run(inputs: Array, initial: Array) -> Array:
-            timing, how = (dt, mask, reset), {"stride": stride, "reverse": reverse}
-            return fused.window_states(self.transition, self.rates, drive.w, inputs, token, timing, initial, **how)
+            events = (self.transition, self.rates, drive.w, inputs, token, (dt, mask, reset))
+            return fused.window_states(*events, initial, stride=stride, reverse=reverse)
 
         if sequence_axis() is None:
             x = run(drive.input, initial)

@@ -26,7 +26,7 @@ def streams(lengths, seed=0):
 def test_segments_give_the_outputs_of_the_whole_sequence(head, key):
     stages = (s7.Stage(1, stride=2), s7.Stage(1))
     model = s7.S7Model(encoder=s7.LinearEncoder(1), head=head, width=4, state=3, stages=stages, key=key)
-    length, (x,), (dt,) = 13, *streams([16])[::2]
+    length, ((x,), _, (dt,)) = 13, streams([16])
     run = jax.jit(lambda *arguments: segments.run(model, *arguments, key=None, batch_axis=None))
     carried, outputs = segments.start(model), []
     for first in range(0, 20, 4):

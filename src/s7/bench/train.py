@@ -54,7 +54,7 @@ class Training:
         )
         start = time.perf_counter()
         with under(backend):
-            self._step = step.train.lower(self._numbers, self._state, self._batch, self._key).compile()
+            self._step = step.compiled.lower(self._numbers, self._state, self._batch, self._key).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def __call__(self) -> Any:

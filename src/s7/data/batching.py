@@ -74,7 +74,8 @@ class Share:
             return plan
         each = -(-size // self.count)
         rows = plan.rows[self.index * each : (self.index + 1) * each]
-        return plan._replace(rows=rows or plan.rows[:1], counted=len(rows))
+        # Filled as the whole batch is, since batch norms count these rows too.
+        return plan._replace(rows=rows + plan.rows[:1] * (each - len(rows)), counted=len(rows))
 
     def cut(self, batch: Batch, per_step: bool) -> Batch:
         """Returns the part of a batch. Of targets of whole sequences only those of the first part count."""
@@ -82,13 +83,13 @@ class Share:
             return batch
         length = batch.inputs.shape[1] // self.parts
         events = slice(self.part * length, (self.part + 1) * length)
-        inputs, dt, segments = (None if q is None else q[:, events] for q in (batch.inputs, batch.dt, batch.segments))
+        dt, segments = (None if q is None else q[:, events] for q in (batch.dt, batch.segments))
         targets, weight = batch.targets, batch.weight
         if per_step:
             targets, weight = targets[:, events], weight[:, events]
         elif self.part > 0:  # each part computes the outputs of whole sequences
             weight = np.zeros_like(weight)
-        return batch._replace(inputs=inputs, dt=dt, segments=segments, targets=targets, weight=weight)
+        return batch._replace(inputs=batch.inputs[:, events], dt=dt, segments=segments, targets=targets, weight=weight)
 
 
 WHOLE = Share()

@@ -124,7 +124,8 @@ class TrainStep:
         if group.count == 1:
             self.compiled = jax.jit(self._train, donate_argnums=1)
             return
-        every, rows = PartitionSpec(), PartitionSpec(ROWS)
+        every: Any = PartitionSpec()
+        rows: Any = PartitionSpec(ROWS)
         states = TrainState(every, every, every, every, rows)
         inputs = (every, states, self._specs, every, PartitionSpec((ROWS, EVENTS)))
         self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1)
@@ -164,8 +165,9 @@ class TrainStep:
 
         def loss(arrays):
             model = self._layout.model(arrays, state.carried)
+            stream: Any = ()
             if batch.starts is None:
-                (outputs, moments), stream = training_outputs(model, batch, key, axis), ()
+                outputs, moments = training_outputs(model, batch, key, axis)
             else:
                 outputs, moments, stream = segment_outputs(model, batch, state.stream, key, axis)
             if jax.tree.leaves(moments):
@@ -189,13 +191,14 @@ class TrainStep:
         bad = jnp.where(bad < 0, _first_bad(trained), bad)
         good = state.good & (bad < 0) & jnp.isfinite(mean)
         old = (state.trained, state.carried, state.memory, state.stream)
-        *kept, stream = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
-        return TrainState(*kept, good, stream), Outcome(sums, good, bad, asked)
+        kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
+        return TrainState(*kept[:3], good, kept[3]), Outcome(sums, good, bad, asked)
 
 
-def batch_specs(per_step: bool) -> Batch:
-    """How a batch is divided over the mesh: its rows, and the events of each row."""
-    rows, events = PartitionSpec(ROWS), PartitionSpec(ROWS, EVENTS)
+def batch_specs(per_step: bool) -> Any:
+    """A batch of PartitionSpecs: how it is divided over the mesh, by rows, and by the events of each row."""
+    rows: Any = PartitionSpec(ROWS)
+    events: Any = PartitionSpec(ROWS, EVENTS)
     targets = events if per_step else rows
     return Batch(inputs=events, dt=events, length=rows, segments=events, targets=targets, weight=targets, starts=rows)
 
