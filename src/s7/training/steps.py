@@ -192,7 +192,7 @@ class TrainStep:
         good = state.good & (bad < 0) & jnp.isfinite(mean)
         old = (state.trained, state.carried, state.memory, state.stream)
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
-        return TrainState(*kept[:3], good, kept[3]), Outcome(sums, good, bad, asked)
+        return TrainState(kept[0], kept[1], kept[2], good, kept[3]), Outcome(sums, good, bad, asked)
 
 
 def batch_specs(per_step: bool) -> Any:
