@@ -28,16 +28,16 @@ def work(events: int, shards: int, steps: int) -> None:
     from s7.training.group import Group
 
     rng = np.random.default_rng(0)
-    tokens = rng.integers(0, 2 * SENSOR[0] * SENSOR[1], events).astype(np.int32)
-    gaps = rng.exponential(size=events).astype(np.float32)
+    tokens = rng.integers(0, 2 * SENSOR[0] * SENSOR[1], events, np.int32)
+    gaps = rng.standard_exponential(events, np.float32)
     recording = s7.Samples.of([tokens], np.array([1]), [gaps])
     short = s7.Samples.of([tokens[:4096]], np.array([1]), [gaps[:4096]])
-    stages = (s7.Stage(1, stride=16), s7.Stage(1, stride=8), s7.Stage(1))
+    stages = (s7.Stage(1, stride=8), s7.Stage(1, stride=8), s7.Stage(1))
     model = s7.S7Model(
         encoder=s7.EventEncoder(sensor=SENSOR),
         head=s7.Mean(2),
-        width=16,
-        state=8,
+        width=64,
+        state=32,
         form=s7.Factored(rank=8),
         stages=stages,
         time_unit=1.0,

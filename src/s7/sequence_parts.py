@@ -33,9 +33,9 @@ def sequence_parallel(axis: str) -> AbstractContextManager[None]:
 
     Example:
         >>> import jax, numpy as np, s7
-        >>> from jax.sharding import PartitionSpec as P
+        >>> from jax.sharding import Mesh, PartitionSpec as P
         >>> model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=4, state=3, key=jax.random.key(0))
-        >>> mesh = jax.make_mesh((len(jax.devices()),), ("events",))
+        >>> mesh = Mesh(jax.devices(), ("events",))
         >>> def part(inputs, length):
         ...     with s7.sequence_parallel("events"):
         ...         return model(inputs, None, length)

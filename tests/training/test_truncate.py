@@ -22,7 +22,7 @@ def streams(lengths, seed=0):
     return x, [one + np.concatenate([[[0]], one[:-1]]) for one in x], [rng.uniform(0.1, 2, n) for n in lengths]
 
 
-@pytest.mark.parametrize("head", [s7.TimeMean(2), s7.Last(2), s7.PerStep(2)])
+@pytest.mark.parametrize("head", [s7.TimeMean(2), s7.PerStep(2)])
 def test_segments_give_the_outputs_of_the_whole_sequence(head, key):
     stages = (s7.Stage(1, stride=2), s7.Stage(1))
     model = s7.S7Model(encoder=s7.LinearEncoder(1), head=head, width=4, state=3, stages=stages, key=key)
@@ -56,12 +56,10 @@ def test_segments_of_an_epoch_follow_each_other():
         np.testing.assert_array_equal(np.concatenate(seen), samples.take([sample]).inputs)
 
 
-@pytest.mark.parametrize("longest", [10, 64])
-def test_segments_as_long_as_the_sequences_change_nothing(longest):
-    settings = {"epochs": 2, "batch_size": 7, "learning_rate": 0.05}
+def test_segments_as_long_as_the_sequences_change_nothing():
+    settings = {"epochs": 1, "batch_size": 7, "learning_rate": 0.05}
     whole, cut = (
-        s7.train(classifier(dropout=0.2), sums(), sums(8, 1), **settings, **more)
-        for more in ({}, {"truncate": longest})
+        s7.train(classifier(dropout=0.2), sums(), sums(8, 1), **settings, **more) for more in ({}, {"truncate": 10})
     )
     for mine, theirs in zip(cut.history, whole.history, strict=True):
         assert mine["train"] == pytest.approx(theirs["train"], rel=1e-6)
@@ -72,7 +70,7 @@ def test_a_run_in_segments_learns_and_resumes_bit_equal(tmp_path):
     data = streams(np.arange(20, 32))
     model = s7.S7Model(encoder=s7.LinearEncoder(1), head=PER_STEP, width=4, state=3, depth=1, key=jax.random.key(0))
     arguments = (model, data, streams([20, 30], 1))
-    settings = {"epochs": 3, "batch_size": 4, "truncate": 8, "learning_rate": 0.03}
+    settings = {"epochs": 2, "batch_size": 4, "truncate": 8, "learning_rate": 0.03}
     whole = s7.train(*arguments, **settings, out=tmp_path / "whole")
     assert whole.history[-1]["valid"]["mse"] < whole.history[0]["valid"]["mse"]
     with pytest.raises(Interrupted):  # between two segments
