@@ -162,6 +162,25 @@ def test_the_shares_of_all_processes_make_up_the_batches(lengths, size, processe
                 assert name != "weight" or not joined[real:].any()
 
 
+@pytest.mark.parametrize("per_step", [False, True])
+@pytest.mark.parametrize("batching", [Buckets(3, buckets=1, multiple=6), Packing(3, stride=2, multiple=6)])
+def test_the_parts_of_sequences_make_up_the_batches(batching, per_step):
+    samples = make([5, 11, 7, 8], per_step=per_step, counted=per_step)
+    for plan in batching.epoch(samples.lengths, 0, 0):
+        whole = batching.assemble(samples, plan)
+        assert whole.inputs.shape[1] == plan.length == 12
+        parts = [Share(part=n, parts=3).batch(batching, samples, plan) for n in range(3)]
+        for name in ("inputs", "dt", "segments", *(("targets", "weight") if per_step else ())):
+            if getattr(whole, name) is not None:
+                joined = np.concatenate([getattr(part, name) for part in parts], 1)
+                real = whole.weight > 0 if name == "targets" else np.ones(joined.shape, bool)
+                np.testing.assert_array_equal(joined[real], getattr(whole, name)[real])
+        for part in parts:
+            np.testing.assert_array_equal(part.length, whole.length)
+        if not per_step:
+            np.testing.assert_array_equal(sum(part.weight for part in parts), whole.weight)
+
+
 @pytest.mark.parametrize("batching", [Buckets(2), Packing(2)])
 def test_epochs_and_seeds_differ(batching):
     samples = make([1, 2, 3, 4] * 5)

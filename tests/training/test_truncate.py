@@ -72,7 +72,7 @@ def test_a_run_in_segments_learns_and_resumes_bit_equal(tmp_path):
     arguments = (model, data, streams([20, 30], 1))
     settings = {"epochs": 2, "batch_size": 4, "truncate": 8, "learning_rate": 0.03}
     whole = s7.train(*arguments, **settings, out=tmp_path / "whole")
-    assert whole.history[-1]["valid"]["mse"] < whole.history[0]["valid"]["mse"]
+    assert whole.history[-1]["valid"]["mse"] < 1.2  # the variance of the targets is 2
     with pytest.raises(Interrupted):  # between two segments
         s7.train(*arguments, **settings, out=tmp_path / "run", callbacks=[StopAt(6)])
     stored = load_file(tmp_path / "run" / "last.safetensors")

@@ -65,8 +65,15 @@ class Share:
     parts: int = 1
 
     def batching(self, whole: _Batching) -> _Batching:
-        """Returns how the share of a batch is assembled."""
+        """Returns how the rows of the share are assembled."""
         return replace(whole, size=-(-whole.size // self.count))
+
+    def batch(self, whole: "Batching", samples: Samples, plan: Plan) -> Batch:
+        """Builds the share of a batch, given the plan of its rows."""
+        batching = self.batching(whole)
+        if self.parts == 1:
+            return batching.assemble(samples, plan)
+        return batching.assemble_part(samples, plan, self.part, self.parts)
 
     def plan(self, plan: Plan, size: int) -> Plan:
         """Returns the share of a planned batch of `size` rows."""
@@ -76,20 +83,6 @@ class Share:
         rows = plan.rows[self.index * each : (self.index + 1) * each]
         # Filled as the whole batch is, since batch norms count these rows too.
         return plan._replace(rows=rows + plan.rows[:1] * (each - len(rows)), counted=len(rows))
-
-    def cut(self, batch: Batch, per_step: bool) -> Batch:
-        """Returns the part of a batch. Of targets of whole sequences only those of the first part count."""
-        if self.parts == 1:
-            return batch
-        length = batch.inputs.shape[1] // self.parts
-        events = slice(self.part * length, (self.part + 1) * length)
-        dt, segments = (None if q is None else q[:, events] for q in (batch.dt, batch.segments))
-        targets, weight = batch.targets, batch.weight
-        if per_step:
-            targets, weight = targets[:, events], weight[:, events]
-        elif self.part > 0:  # each part computes the outputs of whole sequences
-            weight = np.zeros_like(weight)
-        return batch._replace(inputs=batch.inputs[:, events], dt=dt, segments=segments, targets=targets, weight=weight)
 
 
 WHOLE = Share()
@@ -118,6 +111,16 @@ class Batching(ABC):
     def assemble(self, samples: Samples, plan: Plan) -> Batch:
         """Builds the batch of a plan."""
 
+    def assemble_part(self, samples: Samples, plan: Plan, part: int, parts: int) -> Batch:
+        """Builds part `part` of the events of each row. Of targets of whole sequences only those of part 0 count."""
+        batch = self.assemble(samples, plan)
+        length = plan.length // parts
+        events = slice(part * length, (part + 1) * length)
+        dt, segments = (None if q is None else q[:, events] for q in (batch.dt, batch.segments))
+        targets, weight = (q[:, events] if samples.per_step else q for q in (batch.targets, batch.weight))
+        weight = weight if samples.per_step or part == 0 else np.zeros_like(weight)
+        return batch._replace(inputs=batch.inputs[:, events], dt=dt, segments=segments, targets=targets, weight=weight)
+
     def epoch(self, lengths: Int[np.ndarray, " N"], seed: int, epoch: int) -> list[Plan]:
         """Plans one epoch in random order."""
         rng = np.random.default_rng([seed, epoch])
@@ -130,9 +133,7 @@ class Batching(ABC):
 
     def batches(self, samples: Samples, plans: list[Plan], share: Share = WHOLE) -> Iterator[Batch]:
         """Builds the batches of some plans, or the share of each, one after another."""
-        batching = share.batching(self)
-        whole = (batching.assemble(samples, share.plan(plan, self.size)) for plan in plans)
-        return (share.cut(batch, samples.per_step) for batch in whole)
+        return (share.batch(self, samples, share.plan(plan, self.size)) for plan in plans)
 
     def waste(self, lengths: Int[np.ndarray, " N"]) -> float:
         """Returns the fraction of padding in all batches."""
@@ -162,15 +163,13 @@ class Buckets(Batching):
         return plans
 
     def assemble(self, samples, plan):
-        chosen = np.concatenate(plan.rows)
-        # A batch that is not full repeats its first sample with weight 0: one shape, and no empty sequence.
-        filled = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
+        filled = self._filled(plan)
         starts, length = samples.spans(filled)
         if plan.first is not None:
             starts = starts + np.minimum(plan.first, length - 1)
             length = np.clip(length - plan.first, 0, plan.length)
         places, real = _places(starts, length, plan.length)
-        counted = len(chosen) if plan.counted is None else plan.counted
+        counted = len(plan.rows) if plan.counted is None else plan.counted
         weight = (np.arange(self.size) < counted).astype(np.float32)
         if plan.first is not None:
             weight = weight * (length > 0)
@@ -185,6 +184,19 @@ class Buckets(Batching):
         known = None if plan.even and samples.even else length.astype(np.int32)
         starting = None if plan.first is None else np.full(self.size, plan.first == 0)
         return Batch(samples.inputs[places], dt, known, None, targets, weight.astype(np.float32), starting)
+
+    def assemble_part(self, samples, plan, part, parts):
+        """As a segment, so that the whole batch is never in memory."""
+        length = plan.length // parts
+        batch = self.assemble(samples, plan._replace(first=part * length, length=length))
+        known = None if plan.even and samples.even else samples.spans(self._filled(plan))[1].astype(np.int32)
+        weight = batch.weight if samples.per_step or part == 0 else np.zeros_like(batch.weight)
+        return batch._replace(length=known, weight=weight, starts=None)
+
+    def _filled(self, plan: Plan) -> Int[np.ndarray, " B"]:
+        """The samples of a batch. One that is not full repeats its first sample: one shape, and no empty sequence."""
+        chosen = np.concatenate(plan.rows)
+        return np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
 
 
 @dataclass(frozen=True)

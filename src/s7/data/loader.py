@@ -60,15 +60,14 @@ class Loader:
 
     def batch(self, plan: Plan, epoch: int) -> Batch:
         """Builds one batch, given the plan of all of its rows."""
-        plan, batching = self.share.plan(plan, self.batching.size), self.share.batching(self.batching)
+        plan = self.share.plan(plan, self.batching.size)
         if self.augmentation is None:
-            return self.share.cut(batching.assemble(self.samples, plan), self.samples.per_step)
+            return self.share.batch(self.batching, self.samples, plan)
         chosen = np.concatenate(plan.rows)
         varied = self.augmentation(self.samples, chosen, self.seed, epoch)
         places = np.split(np.arange(len(chosen)), np.cumsum([len(row) for row in plan.rows])[:-1])
         # Their new lengths are known only now.
-        whole = batching.assemble(varied, plan._replace(rows=places, even=False))
-        return self.share.cut(whole, self.samples.per_step)
+        return self.share.batch(self.batching, varied, plan._replace(rows=places, even=False))
 
     def batches(self, plans: list[Plan], epoch: int) -> Generator[Batch]:
         """Yields the batches of some plans, built by a background thread."""
