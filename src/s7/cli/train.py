@@ -197,7 +197,8 @@ def _job(options: argparse.Namespace, folder: "RunFolder", place: "Place | None"
     from s7.training.group import Group
 
     group = Group.current()
-    job = Job.of(group.from_first(folder.record().config if group.is_first else None))
+    with group.watched():
+        job = Job.of(group.from_first(folder.record().config if group.is_first else None))
     _check_same(job, folder, options)
     job.check()
     return job
