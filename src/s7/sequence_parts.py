@@ -31,7 +31,7 @@ def sequence_parallel(axis: str) -> AbstractContextManager[None]:
     Args:
         axis: The name of the mesh axis.
 
-    Example:
+    Examples:
         >>> import jax, numpy as np, s7
         >>> from jax.sharding import Mesh, PartitionSpec as P
         >>> model = s7.S7Model(encoder=s7.LinearEncoder(1), head=s7.Mean(2), width=4, state=3, key=jax.random.key(0))
