@@ -25,7 +25,7 @@ HOME: dict[str, str] = vars(s7)["_HOME"]
 LAYERS = (
     "version",
     "registry",
-    "settings storage hub",
+    "settings storage hub ranges",
     "interrupts machine records run_folder progress publishing presets tables processes launching",
     "tokens",
     "data",
@@ -45,7 +45,8 @@ LAYERS = (
     "tasks",
     "job",
     "study",
-    "report theory bench live",
+    "tune",
+    "report theory bench live plan",
     "sklearn",
     "cli",
     "__main__",
@@ -63,9 +64,9 @@ WITHOUT_JAX = [
     ["events", "info", "events.csv"],
 ]
 COMMANDS = (
-    *("ablate", "bench", "compare", "data", "eval", "events", "export", "fit", "models", "predict", "push", "report"),
-    *("serve", "stream"),
-    *("tables", "tasks", "train", "verify"),
+    *("ablate", "bench", "compare", "data", "eval", "events", "export", "fit", "models", "plan", "predict", "push"),
+    *("report", "serve", "stream"),
+    *("tables", "tasks", "train", "tune", "verify"),
 )
 
 

@@ -25,6 +25,7 @@ from s7.initialization import constant, draw, split
 from s7.layer import Drive, S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
 from s7.pooling import Pending, Pool, windows
+from s7.ranges import Choice, Range, searched
 from s7.sequence_layer import LayerKind, SequenceLayer
 from s7.sequence_parts import sequence_axis
 from s7.signal import Rows, Signal, Timing
@@ -50,10 +51,10 @@ class BlockConfig:
 
     transition: Transition = Stable()
     form: Form = Full()
-    blocks: int = 1
+    blocks: int = searched(1, Choice((1, 2, 4, 8)))
     norm: NormName = "layer"
     norm_place: Literal["before", "after"] = "before"
-    dropout: float = 0.0
+    dropout: float = searched(0.0, Range(0.0, 0.35))
     bidirectional: bool = False
     gate: bool = True
     skip: bool = True

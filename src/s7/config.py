@@ -10,6 +10,7 @@ from s7.block import BlockConfig
 from s7.encoders import Encoder
 from s7.heads import Head
 from s7.pooling import Pool
+from s7.ranges import Range, searched
 from s7.settings import Table, build, unknown_setting
 
 
@@ -25,7 +26,7 @@ class Stage:
             by the gaps, or "last" for the last event.
     """
 
-    depth: int = 1
+    depth: int = searched(1, Range(1, 8))
     stride: int = 1
     width: int | None = None
     pool: Pool = "mean"
@@ -60,8 +61,9 @@ class ModelConfig(BlockConfig):
 
     encoder: Encoder
     head: Head
-    width: int = 64
-    state: int = 16
+    width: int = searched(64, Range(16, 128, step=8))
+    # The paper's P is 2 to 64. Every choice of `blocks` divides a multiple of 8.
+    state: int = searched(16, Range(8, 64, step=8))
     stages: tuple[Stage, ...] = (Stage(depth=2),)
     dt: float | None = None
     gaps: Literal["read", "ignored"] = "read"
@@ -74,6 +76,8 @@ class ModelConfig(BlockConfig):
         for name in ("width", "state"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.layer is None and (self.blocks < 1 or self.state % self.blocks):
+            raise ValueError(f"blocks={self.blocks} does not divide state={self.state}")
         if not self.stages:
             raise ValueError("stages is empty; a model has at least one")
         if self.dtype not in ("float32", "float64"):

@@ -18,6 +18,7 @@ from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 from s7.contractions import bilinear, linear, quadratic
 from s7.initialization import Normal, Parameters, constant, draw
+from s7.ranges import Range, searched
 from s7.registry import Registered
 from s7.transitions import SELECTIVE_SCALE
 
@@ -192,7 +193,7 @@ class Factored(Selective):
         rank: The rank R of both maps.
     """
 
-    rank: int = 32
+    rank: int = searched(32, Range(8, 128, log=True))
 
     def __post_init__(self):
         super().__post_init__()

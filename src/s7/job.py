@@ -100,6 +100,15 @@ class Job:
             config = replace(config, time_unit=mean_gap(gaps, problem.train.offsets))
         return config
 
+    def base_config(self) -> ModelConfig:
+        """The configuration of the model as far as it is known without the data, which determine encoder and head."""
+        rest = {name: value for name, value in self.tables["model"].items() if name not in _FROM_DATA}
+        return build_config(rest, "model", {"encoder": LinearEncoder(1), "head": Mean(1)})
+
+    def complete(self) -> Table:
+        """Every setting by section, as far as it is known without the data."""
+        return self._sections()
+
     def check(self) -> None:
         """Check all settings, before any data are read.
 
@@ -164,9 +173,7 @@ class Job:
             config: The model's configuration; None: as far as it is known without the data.
         """
         asked = {name: value for name, value in self.tables["model"].items() if name in _FROM_DATA}
-        if config is None:
-            rest = {name: value for name, value in self.tables["model"].items() if name not in _FROM_DATA}
-            config = build_config(rest, "model", {"encoder": LinearEncoder(1), "head": Mean(1)})
+        config = config or self.base_config()
         tables = {"data": _table(self.data()), "model": _table(config), "train": _table(self.training())}
         for name in _FROM_DATA:
             del tables["model"][name]

@@ -21,6 +21,7 @@ from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from s7.contractions import linear
 from s7.initialization import Parameters, draw, split
+from s7.ranges import Choice, Range, searched
 from s7.registry import Registered
 
 Gain = Literal["rate", "variance"] | None
@@ -102,9 +103,9 @@ class Stable(Transition):
 
     a: float = 1.0
     b: float = 0.5
-    oscillate: bool = False
-    gain: Gain = "rate"
-    tau: tuple[float, float] = (2.0, 50.0)
+    oscillate: bool = searched(False, Choice((False, True), optional=True))
+    gain: Gain = searched("rate", Choice(("rate", "variance", "none"), optional=True))
+    tau: tuple[float, float] = searched((2.0, 50.0), Range(10.0, 1000.0, log=True, item=1, optional=True))
 
     def __post_init__(self):
         if not self.a > 0:

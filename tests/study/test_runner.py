@@ -8,7 +8,8 @@ import pytest
 from s7.cli.main import main
 from s7.study import Runner, Summary
 from s7.study.messages import TrialSpec
-from s7.study.runner import SPEC, Listener
+from s7.study.process import SPEC
+from s7.study.runner import Listener
 
 
 class Recorder(Listener):

@@ -19,8 +19,8 @@ from s7.version import __version__
 
 # The order in `s7 --help`. Commands that are not named here follow in alphabetical order.
 ORDER = (
-    *("fit", "predict", "tasks", "models", "data", "train", "eval", "compare", "ablate", "verify", "tables"),
-    *("report", "bench", "events", "stream", "serve", "export", "push"),
+    *("fit", "predict", "tasks", "models", "data", "train", "eval", "compare", "ablate", "tune", "verify", "tables"),
+    *("report", "bench", "plan", "events", "stream", "serve", "export", "push"),
 )
 NOT_COMMANDS = ("main",)
 

@@ -1,4 +1,4 @@
-"""Write an HTML report of one or more runs: learning curves, predictions and spectra."""
+"""Write an HTML report of one or more runs (learning curves, predictions, spectra) or of a search of settings."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders, or the folder of a search")
     parser.add_argument(
         "--out", type=Path, metavar="PAGE", help="output file (default: report.html in the first run folder)"
     )

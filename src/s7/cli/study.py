@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from s7.cli.options import count, duration
-from s7.cli.train import add_job
+from s7.cli.train import add_job, expand_preset
 
 if TYPE_CHECKING:  # they import JAX
     from s7.study import Study, Summary
@@ -38,6 +38,7 @@ def study_config(options: argparse.Namespace) -> "StudyConfig":
     from s7.settings import from_assignments
     from s7.study.study import StudyConfig
 
+    expand_preset(options)
     assignments = [*options.set] + ([f"train.epochs={options.epochs}"] if options.epochs is not None else [])
     return StudyConfig(
         options.task,

@@ -43,8 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that trains and tests."""
+    add_settings(parser)
+    parser.add_argument("--no-test", action="store_true", help="do not use the test set, while choosing settings")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that trains."""
-    parser.add_argument("--preset", default="ours", help="settings: ours (default) or paper")
+    parser.add_argument("--preset", default="ours", help="settings: ours (default), paper, or a file FILE.toml")
     parser.add_argument("--protocol", default="strict", help="data splits and evaluation: strict (default) or paper")
     add_data(parser)
     parser.add_argument(
@@ -55,7 +61,27 @@ def add_job(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change settings, such as model.width=32 train.epochs=6",
     )
-    parser.add_argument("--no-test", action="store_true", help="do not use the test set, while choosing settings")
+
+
+def expand_preset(options: argparse.Namespace) -> None:
+    """Replace a preset file by its settings, which are then part of the run and do not depend on the file."""
+    from s7.presets.user_file import SUFFIX, PresetFile
+    from s7.settings import to_assignments
+
+    if not options.preset.endswith(SUFFIX):
+        return
+    path = Path(options.preset)
+    file = PresetFile.read(path)
+    if file.task and file.task != options.task:
+        raise ValueError(f"--preset {path}: for {file.task}, not for {options.task}")
+    models = getattr(options, "models", [options.model] if "model" in options.given else [file.model])
+    if models != [file.model]:
+        raise ValueError(f"--preset {path}: for the model {file.model}, not for {', '.join(models)}")
+    settings = file.settings
+    if any(one.startswith("model.depth=") for one in options.set):
+        settings = settings | {"model": {key: value for key, value in settings["model"].items() if key != "stages"}}
+    options.model, options.preset = file.model, file.preset
+    options.set = [*to_assignments(settings), *options.set]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,15 +92,17 @@ def run(options: argparse.Namespace) -> int:
     from s7.run_folder import RunFolder
 
     place = processes.place()
+    epochs = next((one for one in options.set if one.startswith("train.epochs=")), None)
+    preset = Path(options.preset).stem
+    expand_preset(options)
     task = options.task.replace(":", ".")  # not allowed in paths on some systems
-    name = f"{task}-{options.model}-{options.preset}-{options.protocol}-{options.seed}"
+    name = f"{task}-{options.model}-{preset}-{options.protocol}-{options.seed}"
     folder = RunFolder(options.out or Path("runs") / name)
     if place is None or place.index == 0:
         if options.resume and not folder.is_begun:
             raise FileNotFoundError(f"{folder.path}: no run to resume; omit --resume to start one")
         if folder.is_begun and not options.resume:
             raise ValueError(f"{folder.path}: holds a run; continue it (--resume) or choose another folder (--out)")
-    epochs = next((one for one in options.set if one.startswith("train.epochs=")), None)
     if options.minutes is not None and epochs is not None:
         raise ValueError(f"--minutes {options.minutes:g} and --set {epochs}: omit one of them")
     again = ["s7", "train", options.task, "--out", str(folder.path), "--resume"]

@@ -20,6 +20,7 @@ class TrialSpec:
         test: Whether to evaluate on the test data at the end.
         variant: The label of the variant; empty for a model as it is.
         data: The data folder; None for the default.
+        rungs: Fractions of the training after which the model is validated and the result is sent.
     """
 
     task: str
@@ -33,6 +34,7 @@ class TrialSpec:
     test: bool = True
     variant: str = ""
     data: str | None = None
+    rungs: tuple[float, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the specification as JSON."""
@@ -42,8 +44,9 @@ class TrialSpec:
     def read(cls, path: Path) -> "TrialSpec":
         """Read a specification that `write` wrote."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**values | {"rungs": tuple(values.get("rungs", ()))})
+        except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: not the specification of a trial ({error})") from None
 
 
@@ -77,6 +80,22 @@ class EpochDone(Event):
 
 
 @dataclass(frozen=True)
+class Rung(Event):
+    """The model was validated after a fraction of its training: at `step`, after `seconds` of training.
+
+    `better` is "min" if a smaller value of the metric is better, else "max".
+    """
+
+    name = "rung"
+    fraction: float
+    step: int
+    seconds: float
+    metric: str
+    value: float
+    better: str
+
+
+@dataclass(frozen=True)
 class Finished(Event):
     """The run is finished. `test` is empty if the test data were not used."""
 
@@ -94,13 +113,14 @@ class Stopped(Event):
 
 @dataclass(frozen=True)
 class Failed(Event):
-    """The run failed. `message` is one line."""
+    """The run failed. `message` is one line; `diverged` marks a value that was not finite."""
 
     name = "failed"
     message: str
+    diverged: bool = False
 
 
-EVENTS: dict[str, type[Event]] = {event.name: event for event in (Started, EpochDone, Finished, Stopped, Failed)}
+EVENTS: dict[str, type[Event]] = {event.name: event for event in (Started, EpochDone, Rung, Finished, Stopped, Failed)}
 
 
 def read_event(line: bytes | str) -> Event | None:

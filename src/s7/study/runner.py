@@ -1,21 +1,15 @@
 """Runs the trials of a study, each in its own process, so that a crash cannot affect the others."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from s7.study.messages import EpochDone, Failed, read_event
+from s7.study.messages import EpochDone
+from s7.study.process import ENTRY_POINT, TrialProcess
 from s7.study.study import Study, Trial
-
-SPEC = "trial.json"
-LOG = "log.txt"
-ENTRY_POINT = (sys.executable, "-m", "s7.study.trial")
 
 
 class Listener:
@@ -51,7 +45,7 @@ class Runner:
             raise ValueError(f"jobs={self.jobs}: must be at least 1")
         self._core_sets = _core_sets(self.jobs)
         self._stopped = threading.Event()
-        self._processes: set[subprocess.Popen] = set()
+        self._processes: set[TrialProcess] = set()
 
     def run(self) -> dict[str, str]:
         """Run the trials. On Ctrl-C, the running trials save their state and no other is started.
@@ -85,49 +79,20 @@ class Runner:
             except KeyboardInterrupt:
                 self._stopped.set()
                 for process in list(self._processes):
-                    process.terminate()  # the trial saves its state and exits
+                    process.stop()  # the trial saves its state and exits
                 raise
         return failures
 
     def _run_trial(self, trial: Trial, cores: Sequence[int]) -> str | None:
         """Run one trial; the reason if it failed."""
-        if cores:
-            os.sched_setaffinity(0, cores)  # of this thread, and of the process that it starts
-        folder = trial.folder.path
-        folder.mkdir(parents=True, exist_ok=True)
-        self.study.spec(trial, self.data).write(folder / SPEC)
-        message = None
-        with (
-            (folder / LOG).open("wb") as log,
-            subprocess.Popen(
-                [*self.program, str(folder / SPEC)],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=os.environ | _thread_limit(cores),
-                start_new_session=True,  # otherwise Ctrl-C in a terminal would reach the trial directly, too
-            ) as process,
-        ):
+        with TrialProcess(self.study.spec(trial, self.data), self.program, cores) as process:
             self._processes.add(process)
-            assert process.stdout is not None
-            for line in process.stdout:
-                event = read_event(line)
+            for event in process.events():
                 if isinstance(event, EpochDone):
                     self.listener.on_epoch(trial, event)
-                elif isinstance(event, Failed):
-                    message = event.message
-            status = process.wait()
             self._processes.discard(process)
-        if status == 0 and trial.folder.is_finished:
-            return None
-        return message or _reason(status, folder / LOG)
-
-
-def _reason(status: int, log: Path) -> str:
-    """Why a process ended that sent no reason itself: its signal, or the last line of its log."""
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else f"exit status {status}"
+        failure = process.failure
+        return None if failure is None else failure.message
 
 
 def _core_sets(jobs: int) -> list[list[int]]:
@@ -138,7 +103,3 @@ def _core_sets(jobs: int) -> list[list[int]]:
     if jobs > len(cores):
         raise ValueError(f"jobs={jobs}: only {len(cores)} cores are available, and every run needs its own")
     return [cores[n::jobs] for n in range(jobs)]
-
-
-def _thread_limit(cores: Sequence[int]) -> dict[str, str]:
-    return {"S7_THREADS": str(len(cores))} if cores and "S7_THREADS" not in os.environ else {}

@@ -4,7 +4,10 @@ Events go to standard output as JSON lines. Everything else that is printed goes
 """
 
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +18,8 @@ from s7.job import Job
 from s7.machine import keep_compiled_code, keep_freed_memory
 from s7.run_folder import RunFolder
 from s7.study.messages import EpochDone, Event, Failed, Finished, Started, Stopped, TrialSpec
-from s7.training import Callback, Interrupted
+from s7.study.rungs import Rungs
+from s7.training import Callback, Diverged, Interrupted
 
 
 class Events(Callback):
@@ -57,7 +61,7 @@ def run(spec: TrialSpec, events: Events) -> int:
             job = _resumed(job, folder)
         events.send(Started(resumed=folder.is_begun))
         data = DataFolder(None if spec.data is None else Path(spec.data))
-        trained = job.run(folder.path, data, resume=True, callbacks=(events,), say=print)
+        trained = job.run(folder.path, data, resume=True, callbacks=(events, Rungs(spec.rungs, events.send)), say=print)
     except Interrupted:
         events.send(Stopped())
         return 130
@@ -65,7 +69,7 @@ def run(spec: TrialSpec, events: Events) -> int:
         return 1
     except Exception as error:
         traceback.print_exc()
-        events.send(Failed(_one_line(error)))
+        events.send(Failed(_one_line(error), isinstance(error, Diverged)))
         return 1
     events.send(Finished(trained.result["valid"], trained.result["test"]))
     return 0
@@ -90,12 +94,24 @@ def _one_line(error: Exception) -> str:
     return message if expected else f"{type(error).__name__}: {message}".removesuffix(": ")
 
 
+def _stop_without(parent: int) -> None:
+    """Stop, with a checkpoint, when the process of the study is gone, so that another one can resume the trial."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True, name="s7 study").start()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the trial that the specification on the command line describes."""
     (path,) = sys.argv[1:] if arguments is None else arguments
     # Output of the data readers, the trainer or native code must not mix with the events.
     stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    _stop_without(os.getppid())
     keep_freed_memory()
     keep_compiled_code()
     return run(TrialSpec.read(Path(path)), Events(stream))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from s7.data.batching import Batching, Buckets, Packing, Segments
+from s7.ranges import Range, searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +35,13 @@ class TrainConfig:
 
     epochs: int = 20
     steps: int | None = None
-    batch_size: int = 16
+    batch_size: int = searched(16, Range(4, 256, log=True))
     accumulate: int = 1
-    learning_rate: float = 2e-3
-    ssm_learning_rate: float | None = None
+    # The paper's values of the SSM learning rate are 9e-5 to 7e-3; the factor to the others is not printed.
+    learning_rate: float = searched(2e-3, Range(1e-4, 3e-2, log=True))
+    ssm_learning_rate: float | None = searched(None, Range(8e-5, 8e-3, log=True))
     selective_learning_rate: float | None = None
-    weight_decay: float = 0.01
+    weight_decay: float = searched(0.01, Range(0.0, 0.1))
     ssm_weight_decay: float = 0.0
     selective_weight_decay: float | None = None
     warmup: float = 0.05

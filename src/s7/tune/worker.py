@@ -1,0 +1,171 @@
+"""A worker: runs trials of a search one after another until its time is over.
+
+Each trial is a process (see study/process.py). The worker follows its events, compares it with other trials at each
+rung, and keeps the summary and the best preset up to date.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from s7.presets.user_file import PresetFile
+from s7.study.messages import Event, Rung
+from s7.study.process import ENTRY_POINT, TrialProcess
+from s7.tune import storages
+from s7.tune.liveness import BEAT, STALE, Heartbeat, Watch
+from s7.tune.search import Candidate, Search
+from s7.tune.summary import PRESET, Summary, TrialRecord
+
+# Seconds after which a trial that was asked to stop is killed.
+PATIENCE = 60.0
+
+
+class Listener:
+    """Follows the progress of a worker. Override the methods of interest."""
+
+    def on_start(self, candidate: Candidate) -> None:
+        """Called when a trial starts."""
+
+    def on_event(self, candidate: Candidate, event: Event) -> None:
+        """Called with each event of the trial."""
+
+    def on_end(self, trial: TrialRecord, summary: Summary) -> None:
+        """Called when a trial has ended, with its record and the trials so far."""
+
+    def on_requeue(self, numbers: list[int]) -> None:
+        """Called when trials of lost workers were put back."""
+
+
+@dataclass
+class Worker:
+    """Runs trials.
+
+    Attributes:
+        data: The data folder; None for the default.
+        minutes: Time after which the worker stops; None for no limit. A running trial is put back.
+        trials: Stop when the search has this many trials, of all workers; None for no limit.
+        program: The command that runs a trial.
+        beat, stale: Seconds between signs of life, and without one until another worker is lost.
+    """
+
+    search: Search
+    data: Path | None = None
+    minutes: float | None = None
+    trials: int | None = None
+    listener: Listener = field(default_factory=Listener)
+    program: tuple[str, ...] = ENTRY_POINT
+    beat: float = BEAT
+    stale: float = STALE
+
+    def run(self) -> Summary:
+        """Run trials. On Ctrl-C the running trial saves its state and is put back.
+
+        Returns:
+            The summary of all trials, which is also written to the folder of the search.
+        """
+        watch, began = Watch(self.stale), time.monotonic()
+        deadline = None if self.minutes is None else began + 60 * self.minutes
+        ran = 0
+        with storages.one_line_errors(self.search.where):
+            while True:
+                lost = self.search.requeue_lost(watch)
+                if lost:
+                    self.listener.on_requeue(lost)
+                if self._is_over(deadline, ran):
+                    return self._update()
+                self._run_one(deadline)
+                ran += 1
+
+    def _is_over(self, deadline: float | None, ran: int) -> bool:
+        if self.trials is not None and self.search.counted() >= self.trials:
+            return True
+        if deadline is None or ran == 0:
+            return False
+        # A trial that cannot end in time would be put back at the end.
+        needed = 60 * (self.search.budget.minutes or 0)
+        return time.monotonic() + needed > deadline
+
+    def _run_one(self, deadline: float | None) -> None:
+        candidate = self.search.next()
+        try:
+            replace(self.search.config.job, settings=candidate.settings).check()
+        except ValueError as error:
+            self.search.prune(candidate, "invalid", str(error))
+            self._ended(candidate)
+            return
+        self.listener.on_start(candidate)
+        try:
+            self._follow(candidate, deadline)
+        except BaseException:
+            self.search.requeue(candidate.number, lost=False)
+            self._update()
+            raise
+        self._ended(candidate)
+
+    def _follow(self, candidate: Candidate, deadline: float | None) -> None:
+        """Run the process of a trial and record how it ends."""
+        verdict: list[str] = []  # why the process was asked to stop
+        spec = self.search.spec(candidate, self.data)
+        with TrialProcess(spec, self.program) as process:
+
+            def stop(why: str) -> None:
+                verdict.append(why)
+                process.stop(PATIENCE)
+
+            beating = Heartbeat(lambda n: self.search.beat(candidate, n), lambda: stop("taken over"), self.beat)
+            timer = threading.Timer(max(0.0, (deadline or 0) - time.monotonic()), stop, ("time is over",))
+            timer.daemon = True
+            if deadline is not None:
+                timer.start()
+            try:
+                with beating:
+                    for event in process.events():
+                        self.listener.on_event(candidate, event)
+                        if isinstance(event, Rung) and not verdict and not self.search.at_rung(candidate, event):
+                            stop(f"not among the better half after {event.fraction:.0%} of the budget")
+            except BaseException:
+                process.stop(PATIENCE)
+                raise
+            finally:
+                timer.cancel()
+        self._record(candidate, process, verdict[0] if verdict else "")
+
+    def _record(self, candidate: Candidate, process: TrialProcess, verdict: str) -> None:
+        failure = process.failure
+        if failure is None:
+            self.search.finish(candidate)
+        elif verdict == "taken over":
+            return
+        elif verdict == "time is over":
+            self.search.requeue(candidate.number, lost=False)
+        elif verdict:
+            self.search.prune(candidate, "pruned", verdict)
+        elif failure.diverged:
+            self.search.prune(candidate, "diverged", failure.message)
+        else:
+            self.search.fail(candidate, failure.message)
+
+    def _ended(self, candidate: Candidate) -> None:
+        summary = self._update()
+        self.listener.on_end(next(one for one in summary.trials if one.number == candidate.number), summary)
+
+    def _update(self) -> Summary:
+        """Write the summary and the best preset."""
+        search, summary = self.search, Summary.of(self.search)
+        summary.write(search.out)
+        best = summary.best
+        if best is not None:
+            write_preset(search, summary, best, search.out / PRESET)
+        return summary
+
+
+def write_preset(search: Search, summary: Summary, trial: TrialRecord, path: Path) -> None:
+    """Write the settings of a trial as a preset file."""
+    job, space = search.config.job, search.config.space
+    settings = replace(job, settings=space.settings(job, search.tidy(trial.values))).tables
+    comment = (
+        f"Found by s7 tune: trial {trial.number} of {len(summary.trials)}, "
+        f"validation {summary.metric} {trial.value:.6g} with seed {job.seed} after {search.budget} of training."
+    )
+    PresetFile(job.task, job.model, job.preset, settings).write(path, comment)
