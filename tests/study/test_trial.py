@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from s7.records import RunRecord
-from s7.study.messages import EpochDone, Failed, Finished, Started, Stopped, TrialSpec, read_event
+from s7.study.messages import EpochDone, Failed, Finished, Rung, Started, Stopped, TrialSpec, read_event
 from s7.study.trial import Events, run
 from tests.rollouts import write_rollouts
 
@@ -43,13 +43,16 @@ def trial_events(spec: TrialSpec) -> tuple[int, list]:
 
 
 def test_a_trial_reports_its_epochs_and_result(spec, tmp_path):
-    status, events = trial_events(spec(variant="small"))
+    status, events = trial_events(spec(variant="small", rungs=(0.5,)))
     assert status == 0
-    started, first, second, finished = events
+    started, rung, first, second, finished = events
     assert started == Started(resumed=False)
     assert isinstance(first, EpochDone)
     assert (first.epoch, first.epochs, second.epoch) == (1, 2, 2)
     record = RunRecord.read(tmp_path / "run")
+    assert isinstance(rung, Rung)
+    assert (rung.fraction, rung.step, rung.better) == (0.5, record.history[0].step, "min")
+    assert rung.value == first.valid[rung.metric]
     assert second.valid == record.history[1].valid
     assert finished == Finished(record.result.valid, record.result.test)
     assert (record.variant, record.seed) == ("small", 3)
@@ -118,12 +121,13 @@ def test_a_failure_is_one_line(spec, changes, message, monkeypatch, capsys):
 
 
 def test_specifications_and_events_are_read_as_written(spec, tmp_path):
-    spec(minutes=1.5).write(tmp_path / "trial.json")
-    assert TrialSpec.read(tmp_path / "trial.json") == spec(minutes=1.5)
+    spec(minutes=1.5, rungs=(0.5,)).write(tmp_path / "trial.json")
+    assert TrialSpec.read(tmp_path / "trial.json") == spec(minutes=1.5, rungs=(0.5,))
     (tmp_path / "trial.json").write_text(json.dumps({"tusk": "walker2d"}))
     with pytest.raises(ValueError, match=r"trial.json: not the specification of a trial"):
         TrialSpec.read(tmp_path / "trial.json")
-    for event in (Started(True), EpochDone(1, 2, {"mse": 1.0}, True), Finished({}, {}), Stopped(), Failed("x")):
+    rung = Rung(0.5, 3, 1.0, "mse", 2.0, "min")
+    for event in (Started(True), EpochDone(1, 2, {"mse": 1.0}, True), rung, Finished({}, {}), Stopped(), Failed("x")):
         assert read_event(event.to_line()) == event
         assert read_event(event.to_line()[:-3]) is None
     for line in ("", "3", "{}", '{"event": "other"}', '{"event": "failed", "reason": "x"}', "null"):

@@ -75,6 +75,18 @@ def open_search(tmp_path) -> Callable[..., Search]:
 
 
 @pytest.fixture
+def open_shared(postgresql, request) -> Callable[..., Search]:
+    """Opens a search in a database, and closes it at the end."""
+
+    def open_one(name: str, out: Path, **changes: Any) -> Search:
+        search = Search.open(config(**changes), out, postgresql, name)
+        request.addfinalizer(search.close)
+        return search
+
+    return open_one
+
+
+@pytest.fixture
 def work() -> Callable[..., Any]:
     """Runs a worker with the stub and returns the summary."""
     return lambda search, **options: Worker(search, program=STUB, **options).run()

@@ -93,7 +93,7 @@ def test_a_trial_is_put_back_when_time_is_over(open_search, work, calls, tmp_pat
     assert "none has a result yet" in summary.text()
 
 
-def test_a_killed_worker(tmp_path, work, storage_url, calls):
+def test_a_killed_worker(tmp_path, work, storage_url, calls, request):
     """One of two workers is killed; the other one resumes its trial."""
     out, name = tmp_path / "out", "killed"
     out.mkdir()
@@ -104,6 +104,7 @@ def test_a_killed_worker(tmp_path, work, storage_url, calls):
             assert other.poll() is None
             time.sleep(0.05)
         search = Search.open(config(), out, storage_url, name if storage_url else None)
+        request.addfinalizer(search.close)
         other.kill()
     threading.Timer(0.3, (out / "hold").unlink).start()
     summary = work(search, trials=3)

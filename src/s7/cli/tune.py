@@ -97,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt(f"stopped; repeat the command to continue the search in {out}") from None
     finally:
         signal.signal(signal.SIGTERM, before)
+        search.close()
     print(json.dumps(summary.record()) if options.json else f"\n{summary.text()}")
     if summary.best is None:
         return 1

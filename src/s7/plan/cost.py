@@ -236,9 +236,8 @@ class Cost:
     ) -> Prediction:
         seconds = self._step(parts)
         rate = self.measured.filled * sequences * self.measured.length / seconds
-        limit = (
-            "input" if parts["input"] >= seconds else max((name for name in parts if name != "input"), key=parts.get)
-        )  # type: ignore[arg-type]
+        others = {name: part for name, part in parts.items() if name != "input"}
+        limit = "input" if parts["input"] >= seconds else max(others, key=lambda name: others[name])
         return Prediction(devices, batch, seconds, rate, efficiency, memory, limit, parts)
 
 

@@ -80,6 +80,11 @@ class TrialProcess:
             killer.start()
 
     @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended the process. Known once it has ended."""
+        return self._process.wait() < 0
+
+    @property
     def failure(self) -> Failed | None:
         """Why the trial failed; None if it is finished. Known once the process has ended."""
         status = self._process.wait()

@@ -96,8 +96,8 @@ class Candidate:
 class Search:
     """A search in its storage. `where` names it in messages; runs are in `out`."""
 
-    def __init__(self, config: SearchConfig, out: Path, study: Any, where: str):
-        self.config, self.out, self.where, self._study = config, out, where, study
+    def __init__(self, config: SearchConfig, out: Path, study: Any, storage: Any, where: str):
+        self.config, self.out, self.where, self._study, self._storage = config, out, where, study, storage
         self._owner = Owner.here()
 
     @classmethod
@@ -126,8 +126,12 @@ class Search:
             study = optuna.create_study(
                 storage=storage, study_name=name, sampler=_sampler(config.job.seed), load_if_exists=True
             )
-            search = cls(config, out, study, where)
-            search._agree()
+            search = cls(config, out, study, storage, where)
+            try:
+                search._agree()
+            except BaseException:
+                search.close()
+                raise
         return search
 
     def _agree(self) -> None:
@@ -155,6 +159,12 @@ class Search:
     def budget(self) -> Budget:
         """The budget of each trial."""
         return self.config.budget or self.config.default_budget
+
+    def close(self) -> None:
+        """Close the connections to a database."""
+        engine = getattr(self._storage, "engine", None)
+        if engine is not None:
+            engine.dispose()
 
     def trials(self) -> list[Any]:
         """All trials, as Optuna has them."""

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ INSTALL = "pip install 's7-ssm[tune]'"
 CONNECT = 20.0
 # Drivers of PostgreSQL in the order of preference, for URLs that name none.
 DRIVERS = ("psycopg", "psycopg2", "pg8000")
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 
 T = TypeVar("T")
 
@@ -84,11 +86,11 @@ def database(url: str) -> Any:
         if driver is None:
             raise ValueError(f"--storage {shown}: needs a driver for PostgreSQL: {INSTALL}")
         address = address.set(drivername=f"postgresql+{driver}")
-    engine = {"pool_pre_ping": True}
     opened = address.render_as_string(hide_password=False)
     try:
+        within(CONNECT, lambda: _connect(address))
         # Tables of older versions of Optuna are upgraded by its own command, never silently.
-        return _within(CONNECT, lambda: RDBStorage(opened, engine_kwargs=engine))
+        return RDBStorage(opened, engine_kwargs={"pool_pre_ping": True})
     except TimeoutError:
         raise OSError(f"--storage {shown}: no answer within {CONNECT:g} s") from None
     except (NoSuchModuleError, ImportError) as error:
@@ -109,7 +111,23 @@ def one_line_errors(where: str):
         raise OSError(f"{where}: the storage failed ({_reason(error)}); repeat the command to continue") from None
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
+def _connect(address: Any) -> None:
+    """Connect to a database once; raises an error if that is not possible."""
+    from sqlalchemy import create_engine
+
+    if address.host:
+        # Some drivers do not close a socket that could not connect.
+        port = address.port or _PORTS.get(address.get_backend_name())
+        if port is not None:
+            socket.create_connection((address.host, port), CONNECT).close()
+    engine = create_engine(address)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
     """The result of `work`; raises TimeoutError if it takes longer. The thread is then abandoned."""
     results: list[T] = []
     errors: list[BaseException] = []

@@ -141,6 +141,8 @@ class Worker:
             self.search.requeue(candidate.number, lost=False)
         elif verdict:
             self.search.prune(candidate, "pruned", verdict)
+        elif process.was_killed:  # such as for too little memory, by another process of this machine
+            self.search.requeue(candidate.number, lost=True)
         elif failure.diverged:
             self.search.prune(candidate, "diverged", failure.message)
         else:
