@@ -30,8 +30,8 @@ Worker(Search.open(config(), out, url, name), program=STUB, trials=3).run()
 
 def test_a_search_finds_better_settings_than_the_preset(open_search, work, tmp_path):
     search = open_search()
-    summary = work(search, trials=14)
-    assert [trial.number for trial in summary.trials] == list(range(14))
+    summary = work(search, trials=12)
+    assert [trial.number for trial in summary.trials] == list(range(12))
     assert summary.trials[0].preset
     assert summary.trials[0].values == {"train.learning_rate": 0.03}
     assert summary.trials[0].rungs == {"0.25": 2 * summary.trials[0].value, "0.5": 2 * summary.trials[0].value}
@@ -53,11 +53,18 @@ def test_a_search_finds_better_settings_than_the_preset(open_search, work, tmp_p
 
 def test_trials_that_diverge_or_fail_are_recorded_with_their_reason(open_search, work):
     search = open_search(space="train.learning_rate=1e-6:10:log")
-    summary = work(search, trials=14)
+    summary = work(search, trials=9)
     reasons = {trial.outcome: trial.reason for trial in summary.trials}
     assert reasons["diverged"] == "the loss is nan"
     assert reasons["failed"] == "out of memory"
-    assert search.counted() == sum(trial.outcome != "failed" for trial in summary.trials)
+    assert search.counted() == len(summary.trials) == 9
+
+
+def test_a_worker_gives_up_if_every_trial_fails(open_search, work):
+    search = open_search(space="train.learning_rate=1e-6:1e-5:log")
+    with pytest.raises(OSError, match=r"5 trials in a row failed; the last one: out of memory \(see .*log.txt\)"):
+        work(search)
+    assert search.counted() == 5
 
 
 def test_an_interrupted_trial_is_resumed_by_the_same_command(open_search, work, calls, tmp_path):

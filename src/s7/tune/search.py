@@ -142,7 +142,8 @@ class Search:
                 raise ValueError(f"{self.where}: its trials were not made by s7 tune; choose another place")
             self._study.set_user_attr(IDENTITY, self.config.record())
             preset = self.config.space.preset_values()
-            self._study.enqueue_trial(preset, user_attrs={"preset": True}, skip_if_exists=True)
+            if preset.keys() == self.config.space.ranges.keys():
+                self._study.enqueue_trial(preset, user_attrs={"preset": True}, skip_if_exists=True)
         elif self.config.budget is None and isinstance(theirs.get("budget"), str):
             self.config = replace(self.config, budget=_budget(theirs["budget"]))
         self.check()
@@ -260,30 +261,25 @@ class Search:
         result = RunFolder(candidate.folder).result()
         value = result.valid[result.metric]
         self._set_metric(result.metric, result.better)
-        self._tell(candidate, "finished", "", score=_score(value, result.better))
+        self._tell(candidate, "finished", "", _score(value, result.better))
         return value
 
-    def prune(self, candidate: Candidate, outcome: str, reason: str) -> None:
-        """End a trial that is not promising ("pruned"), diverged ("diverged") or has no valid settings ("invalid").
+    def end(self, candidate: Candidate, outcome: str, reason: str) -> None:
+        """End a trial without a result: "pruned", "diverged", "invalid" (settings that exclude each other) or "failed".
 
-        The sampler learns from all of them to avoid such settings.
+        For Optuna, all of them are pruned, so that the sampler avoids such settings. It would ignore failed trials and
+        propose the same settings again and again.
         """
-        self._tell(candidate, outcome, reason, state="PRUNED")
+        self._tell(candidate, outcome, reason)
 
-    def fail(self, candidate: Candidate, reason: str) -> None:
-        """End a trial that failed for a reason that its settings do not explain."""
-        self._tell(candidate, "failed", reason, state="FAIL")
-
-    def _tell(
-        self, candidate: Candidate, outcome: str, reason: str, *, score: float | None = None, state: str | None = None
-    ) -> None:
+    def _tell(self, candidate: Candidate, outcome: str, reason: str, score: float | None = None) -> None:
         from optuna.trial import TrialState
 
         trial = candidate.trial
         try:
             for name, value in (("outcome", outcome), ("reason", reason), ("seconds", time.time() - candidate.began)):
                 trial.set_user_attr(name, value)
-            self._study.tell(trial, score, None if state is None else TrialState[state])
+            self._study.tell(trial, score, TrialState.PRUNED if score is None else None)
         except (RuntimeError, ValueError):
             if not self._is_finished(candidate):  # otherwise another worker took it over
                 raise

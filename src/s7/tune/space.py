@@ -55,7 +55,7 @@ class Space:
             if not equals:
                 raise ValueError(f"--space {assignment}: expected KEY=LOW:HIGH, KEY=LOW:HIGH:log or KEY=A,B,…")
             if name not in known:
-                preset[name] = None if name.startswith(FROM_DATA) else _lookup(settings, name, f"--space {name}")
+                preset[name] = _lookup(settings, name, f"--space {name}")
             wanted[name] = parse(text, preset[name], f"--space {assignment}")
         for name, over in chosen.items():
             if name not in wanted and not _is_unset(preset[name]):
@@ -165,7 +165,10 @@ def _is_unset(value: Any) -> bool:
 
 
 def _lookup(settings: Table, name: str, where: str = "") -> Any:
-    """The value of a setting by its dotted name. `where` starts the message for an unknown one."""
+    """The value of a setting by its dotted name; None if only the data determine it.
+
+    `where` starts the message for an unknown one.
+    """
     if name == DEPTH:
         name = _ONE_STAGE
     value: Any = settings
@@ -173,6 +176,8 @@ def _lookup(settings: Table, name: str, where: str = "") -> Any:
         try:
             value = value[int(word) if isinstance(value, list) else word]
         except (KeyError, IndexError, ValueError, TypeError):
+            if name.startswith(FROM_DATA):
+                return None
             known = list(value) if isinstance(value, dict) else []
             raise ValueError(f"{where}: {unknown('setting', word, known)}") from None
     return value

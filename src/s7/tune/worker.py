@@ -11,7 +11,7 @@ from pathlib import Path
 
 from s7.presets.user_file import PresetFile
 from s7.study.messages import Event, Rung
-from s7.study.process import ENTRY_POINT, TrialProcess
+from s7.study.process import ENTRY_POINT, LOG, TrialProcess
 from s7.tune import storages
 from s7.tune.liveness import BEAT, STALE, Heartbeat, Watch
 from s7.tune.search import Candidate, Search
@@ -19,6 +19,8 @@ from s7.tune.summary import PRESET, Summary, TrialRecord
 
 # Seconds after which a trial that was asked to stop is killed.
 PATIENCE = 60.0
+# Failed trials in a row after which the worker gives up: the settings are not the reason.
+FAILURES = 5
 
 
 class Listener:
@@ -57,6 +59,7 @@ class Worker:
     program: tuple[str, ...] = ENTRY_POINT
     beat: float = BEAT
     stale: float = STALE
+    _failures: int = field(default=0, init=False)
 
     def run(self) -> Summary:
         """Run trials. On Ctrl-C the running trial saves its state and is put back.
@@ -91,7 +94,7 @@ class Worker:
         try:
             replace(self.search.config.job, settings=candidate.settings).check()
         except ValueError as error:
-            self.search.prune(candidate, "invalid", str(error))
+            self.search.end(candidate, "invalid", str(error))
             self._ended(candidate)
             return
         self.listener.on_start(candidate)
@@ -140,17 +143,22 @@ class Worker:
         elif verdict == "time is over":
             self.search.requeue(candidate.number, lost=False)
         elif verdict:
-            self.search.prune(candidate, "pruned", verdict)
+            self.search.end(candidate, "pruned", verdict)
         elif process.was_killed:  # such as for too little memory, by another process of this machine
             self.search.requeue(candidate.number, lost=True)
         elif failure.diverged:
-            self.search.prune(candidate, "diverged", failure.message)
+            self.search.end(candidate, "diverged", failure.message)
         else:
-            self.search.fail(candidate, failure.message)
+            self.search.end(candidate, "failed", failure.message)
 
     def _ended(self, candidate: Candidate) -> None:
         summary = self._update()
-        self.listener.on_end(next(one for one in summary.trials if one.number == candidate.number), summary)
+        trial = next(one for one in summary.trials if one.number == candidate.number)
+        self.listener.on_end(trial, summary)
+        self._failures = self._failures + 1 if trial.outcome == "failed" else 0
+        if self._failures >= FAILURES:
+            log = candidate.folder / LOG
+            raise OSError(f"{FAILURES} trials in a row failed; the last one: {trial.reason} (see {log})")
 
     def _update(self) -> Summary:
         """Write the summary and the best preset."""
