@@ -36,6 +36,10 @@ def test_the_line_through_the_measurements():
     assert MEASURED.fixed_seconds == pytest.approx(2e-3)
     assert MEASURED.event_bytes == pytest.approx(1e4)
     assert MEASURED.fixed_bytes == pytest.approx(10e6)
+    assert MEASURED.is_consistent
+    busy = replace(MEASURED, other_seconds=0.1)
+    assert not busy.is_consistent
+    assert (busy.event_seconds, busy.fixed_seconds) == (0, MEASURED.step_seconds)
 
 
 def test_one_device_is_the_measurement(cost):

@@ -132,6 +132,8 @@ def _text(
         f"  links of {_bytes(cost.assumed.bandwidth)}/s and {1e6 * cost.assumed.latency:g} µs, "
         f"devices {cost.assumed.speed:g} times as fast as this machine, nothing overlaps the all-reduce",
     ]
+    if not measured.is_consistent:
+        lines += ["", "the smaller batch took longer: the machine is busy, and the predictions are not reliable"]
     if largest is not None:
         lines += ["", _memory_line(cost, options.memory, largest, batch)]
     for title, predictions in rows.items():

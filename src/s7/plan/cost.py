@@ -91,6 +91,11 @@ class Measurements:
             raise ValueError(f"batch={self.batch} and other_batch={self.other_batch} must differ")
 
     @property
+    def is_consistent(self) -> bool:
+        """Whether the larger batch took longer; not so on a machine that is busy with something else."""
+        return _slope(self, self.step_seconds, self.other_seconds) > 0
+
+    @property
     def event_seconds(self) -> float:
         """c: seconds of a step per event. Not negative: a timing may be off by more than small batches differ."""
         return max(0.0, _slope(self, self.step_seconds, self.other_seconds))

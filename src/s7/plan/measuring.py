@@ -1,5 +1,6 @@
 """Calibration of the cost model: a few training steps of a task on this machine."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,14 +11,15 @@ from s7.bench.train import Training
 from s7.data.batching import Plan
 from s7.data.folder import DataFolder
 from s7.job import Job
-from s7.machine import description, versions
+from s7.machine import description, usable_cores, versions
 from s7.model import S7Model
 from s7.plan.cost import Measurements
 from s7.training.run import Run
 from s7.training.splits import prepare
 from s7.training.trainer import Trainer
 
-RUNS = 6
+# Steps of each batch size; fewer if they are slow.
+RUNS = 60
 
 
 def measure(
@@ -49,8 +51,10 @@ def measure(
         steps[size] = Training(trainer.train_step, trainer.optimizer, trainer.state, first, None)  # type: ignore[arg-type]
     plan, loader = typical(trainers[batch]), trainers[batch].loader
     say("timing")
-    seconds = best_of(runs, {str(size): step for size, step in steps.items()})
-    made = best_of(runs, {"input": lambda: loader.batch(plan, 0)})["input"]
+    # On one core, processor time is the time that an idle core would take.
+    clock = time.process_time if usable_cores() == 1 else time.perf_counter
+    seconds = best_of(runs, {str(size): step for size, step in steps.items()}, clock=clock)
+    made = best_of(runs, {"input": lambda: loader.batch(plan, 0)}, clock=clock)["input"]
     memory = {size: 2**20 * (step.memory_mb or 0) for size, step in steps.items()}
     real = np.concatenate([loader.lengths[np.concatenate(one.rows)] for one in loader.plans(0)]).sum()
     padded = sum(len(one.rows) * one.length for one in loader.plans(0))

@@ -124,9 +124,9 @@ class Worker:
             try:
                 with beating:
                     for event in process.events():
-                        self.listener.on_event(candidate, event)
                         if isinstance(event, Rung) and not verdict and not self.search.at_rung(candidate, event):
                             stop(f"not among the better half after {event.fraction:.0%} of the budget")
+                        self.listener.on_event(candidate, event)
             except BaseException:
                 process.stop(PATIENCE)
                 raise
