@@ -65,7 +65,8 @@ def config(**changes: Any) -> SearchConfig:
     """A search of the learning rate of fitzhugh-nagumo, which starts at 0.03."""
     job = Job("fitzhugh-nagumo", test=False)
     space = Space.of(job, [changes.pop("space", "train.learning_rate=1e-3:0.1:log")], ["train.learning_rate"])
-    return SearchConfig(job, space, **({"budget": Budget(epochs=2), "rungs": (0.25, 0.5)} | changes))
+    shared: dict[str, Any] = {"budget": Budget(epochs=2), "rungs": (0.25, 0.5)}
+    return SearchConfig(job, space, **(shared | changes))
 
 
 @pytest.fixture
