@@ -29,6 +29,8 @@ IDENTITY, METRIC = "s7", "metric"
 ATTEMPTS = 3
 # Trials with random settings before the sampler learns from them.
 RANDOM = 8
+# Finished trials from which the importance of settings is estimated; of fewer, it would be noise.
+EXPLAINED = 10
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ class Search:
         import optuna
 
         done = [trial for trial in self.trials() if trial.state.name == "COMPLETE"]
-        if len(done) < 4 or len({trial.value for trial in done}) < 2:
+        if len(done) < EXPLAINED or len({trial.value for trial in done}) < 2:
             return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
