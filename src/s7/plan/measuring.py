@@ -1,5 +1,6 @@
 """Calibration of the cost model: a few training steps of a task on this machine."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,8 +52,9 @@ def measure(
         steps[size] = Training(trainer.train_step, trainer.optimizer, trainer.state, first, None)  # type: ignore[arg-type]
     plan, loader = typical(trainers[batch]), trainers[batch].loader
     say("timing")
-    # On one core, processor time is the time that an idle core would take.
-    clock = time.process_time if usable_cores() == 1 else time.perf_counter
+    # With one thread, processor time is the time that an idle core would take.
+    alone = int(os.environ.get("S7_THREADS") or usable_cores()) == 1
+    clock = time.process_time if alone else time.perf_counter
     seconds = best_of(runs, {str(size): step for size, step in steps.items()}, clock=clock)
     made = best_of(runs, {"input": lambda: loader.batch(plan, 0)}, clock=clock)["input"]
     memory = {size: 2**20 * (step.memory_mb or 0) for size, step in steps.items()}
