@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from s7.job import Job
 from s7.run_folder import RunFolder
@@ -20,6 +19,7 @@ from s7.study.messages import Rung, TrialSpec
 from s7.tune import storages
 from s7.tune.liveness import Owner, Watch
 from s7.tune.pruning import is_promising
+from s7.tune.sampling import sampler
 from s7.tune.space import Space
 
 JOURNAL = "journal.log"
@@ -27,8 +27,6 @@ NAME = "tune"
 IDENTITY, METRIC = "s7", "metric"
 # A trial whose worker was lost this often is not tried again: it may be what ended the workers.
 ATTEMPTS = 3
-# Trials with random settings before the sampler learns from them.
-RANDOM = 8
 # Finished trials from which the importance of settings is estimated; of fewer, it would be noise.
 EXPLAINED = 10
 
@@ -126,7 +124,7 @@ class Search:
             where = f"search {name!r} in the storage"
         with storages.one_line_errors(where):
             study = optuna.create_study(
-                storage=storage, study_name=name, sampler=_sampler(config.job.seed), load_if_exists=True
+                storage=storage, study_name=name, sampler=sampler(config.job.seed), load_if_exists=True
             )
             search = cls(config, out, study, storage, where)
             try:
@@ -333,33 +331,6 @@ class Search:
             warnings.simplefilter("ignore")
             found = optuna.importance.get_param_importances(self._study)
         return {name: share for name, share in found.items() if math.isfinite(share)}
-
-
-def _sampler(seed: int) -> Any:
-    """A sampler whose choices are a function of the seed, the number of the trial and the trials so far.
-
-    Workers of one search therefore never draw the same settings.
-    """
-    from optuna.samplers import BaseSampler, TPESampler
-
-    class PerTrial(BaseSampler):
-        """Makes a multivariate TPE sampler for each trial."""
-
-        def _tpe(self, trial: Any) -> TPESampler:
-            return TPESampler(seed=(seed + trial.number) % 2**32, multivariate=True, n_startup_trials=RANDOM)
-
-        def infer_relative_search_space(self, study, trial):
-            return self._tpe(trial).infer_relative_search_space(study, trial)
-
-        def sample_relative(self, study, trial, search_space):
-            return self._tpe(trial).sample_relative(study, trial, search_space)
-
-        def sample_independent(self, study, trial, param_name, param_distribution):
-            own = crc32(param_name.encode())  # otherwise all settings would get the same random number
-            tpe = TPESampler(seed=(seed + trial.number + own) % 2**32, n_startup_trials=RANDOM)
-            return tpe.sample_independent(study, trial, param_name, param_distribution)
-
-    return PerTrial()
 
 
 def _score(value: float, better: str) -> float:
