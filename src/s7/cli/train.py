@@ -74,13 +74,15 @@ def expand_preset(options: argparse.Namespace) -> None:
     file = PresetFile.read(path)
     if file.task and file.task != options.task:
         raise ValueError(f"--preset {path}: for {file.task}, not for {options.task}")
-    models = getattr(options, "models", [options.model] if "model" in options.given else [file.model])
+    if "model" in options and "model" not in options.given:
+        options.model = file.model
+    models = options.models if "models" in options else [options.model] if "model" in options else ["s7"]
     if models != [file.model]:
         raise ValueError(f"--preset {path}: for the model {file.model}, not for {', '.join(models)}")
     settings = file.settings
     if any(one.startswith("model.depth=") for one in options.set):
         settings = settings | {"model": {key: value for key, value in settings["model"].items() if key != "stages"}}
-    options.model, options.preset = file.model, file.preset
+    options.preset = file.preset
     options.set = [*to_assignments(settings), *options.set]
 
 
