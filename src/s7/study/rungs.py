@@ -34,7 +34,7 @@ class Rungs(Callback):
         if fraction is None:
             return
         objective = trainer.objective
-        valid = measure(trainer.steps, trainer.validated, trainer.valid, trainer.batching, objective)
+        valid = measure(trainer.steps, trainer.validated, trainer.valid, trainer.batching, objective, trainer.group)
         value = valid[objective.metric]
         if math.isfinite(value):  # otherwise training is about to stop with an explanation
             self._send(Rung(fraction, progress.step, progress.seconds, objective.metric, value, objective.better))
