@@ -11,6 +11,7 @@ from s7.live.limits import Limits
 from s7.live.metrics import Metrics
 from s7.live.protocol import Closing, read_frame
 from s7.live.session import Session
+from s7.live.window import POINTS
 from s7.stream import Stream
 
 from .conftest import make_lines, make_records
@@ -46,6 +47,15 @@ def test_text_and_binary_messages_give_the_answer_of_a_stream(session, model, se
     assert answer["events"] == 300
     assert answer["label"] == expected["label"]
     np.testing.assert_allclose(answer["scores"], expected["scores"], atol=1e-5)
+
+
+def test_events_that_are_far_apart_do_not_cost_an_answer_each(session):
+    records = make_records(1000)
+    records["t"] = np.arange(1000) * 1_000_000
+    assert session.push(records.tobytes(), 0.0)["events"] == 1000
+    assert session._metrics.answers == POINTS
+    about, _ = read_frame(session.frame())
+    assert [events for _, events, _ in about["points"]][-1] == 1000
 
 
 @pytest.mark.parametrize(

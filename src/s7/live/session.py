@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from s7.live.protocol import INVALID, Closing, dumps, frame
 from s7.live.runner import LiveStream, Outputs
 from s7.live.schedule import Every, Schedule
 from s7.live.selection import Selection
-from s7.live.window import SAMPLED, Window
+from s7.live.window import POINTS, SAMPLED, Window
 from s7.model import S7Model
 from s7.stream import Stream
 
@@ -229,7 +230,7 @@ class Session:
         parts = [batch]
         if self.has_viewer:
             self.live.require_order(batch)  # before the schedule, which relies on it
-            parts = [part for part, _ in self._schedule.parts(batch) if len(part)]
+            parts = _at_most([part for part, _ in self._schedule.parts(batch) if len(part)], batch)
         for part in parts:
             self.live.push(part)
             if self.has_viewer:
@@ -253,3 +254,11 @@ class Session:
     def _new_schedule(self) -> Schedule:
         inputs = self.served.inputs
         return Schedule(INTERVAL if inputs.timed else INTERVAL_EVENTS, inputs.seconds)
+
+
+def _at_most(parts: list[Batch], batch: Batch) -> list[Batch]:
+    """The parts of a batch, or as many equal ones as a frame shows: events far apart must not cost an answer each."""
+    if len(parts) <= POINTS:
+        return parts
+    cuts = np.linspace(0, len(batch), POINTS + 1).astype(int).tolist()
+    return [batch.part(start, end) for start, end in pairwise(cuts)]
