@@ -15,7 +15,7 @@ from s7.launching import Workers
 SENSOR = (128, 128)
 
 
-def work(events: int, shards: int, steps: int) -> None:
+def work(events: int, shards: int, steps: int, width: int) -> None:
     """Train, as one of `shards` processes."""
     place = processes.place()
     if place is not None:
@@ -36,8 +36,8 @@ def work(events: int, shards: int, steps: int) -> None:
     model = s7.S7Model(
         encoder=s7.EventEncoder(sensor=SENSOR),
         head=s7.Mean(2),
-        width=64,
-        state=32,
+        width=width,
+        state=width // 2,
         form=s7.Factored(rank=8),
         stages=stages,
         time_unit=1.0,
@@ -58,7 +58,7 @@ def work(events: int, shards: int, steps: int) -> None:
     memory = Group.current().gather(np.array([before, peak_memory_mb()]))
     if place is None or place.index == 0:
         peaks = {"memory_before_mb": memory[:, 0].round().tolist(), "peak_memory_mb": memory[:, 1].round().tolist()}
-        about = {"events": events, "processes": shards, "steps": steps, "seconds": round(seconds, 1)}
+        about = {"events": events, "width": width, "processes": shards, "steps": steps, "seconds": round(seconds, 1)}
         print(json.dumps(about | peaks | {"loss": trained.history[-1]["train"]["loss"]}), flush=True)
 
 
@@ -68,11 +68,12 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--width", type=int, default=64)
     options = parser.parse_args()
     if options.processes > 1 and processes.place() is None:
         status, text, _ = Workers(sys.argv[1:], options.processes, "benchmarks.long_recording").run()
         sys.exit(text or status)
-    work(options.events, options.processes, options.steps)
+    work(options.events, options.processes, options.steps, options.width)
 
 
 if __name__ == "__main__":
