@@ -15,9 +15,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from s7.interrupts import STATUS
 
@@ -122,6 +123,7 @@ def join(place: Place) -> None:
     finally:
         waiting.cancel()
     _joined = True
+    sys.excepthook = _end_after(sys.excepthook)
 
 
 def _initialize(place: Place) -> None:
@@ -150,8 +152,19 @@ def leave(status: int) -> None:
 def end(status: int) -> NoReturn:
     """End this process at once, with its output written."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(OSError, ValueError):  # whoever read it may have ended
+            stream.flush()
     os._exit(status)
+
+
+def _end_after(show: Callable[..., object]) -> Callable[..., None]:
+    """A hook for exceptions that nobody handles, which shows them and then ends this process."""
+
+    def hook(*error: Any) -> None:
+        show(*error)
+        end(1)
+
+    return hook
 
 
 def _detection(place: Place) -> str:
