@@ -98,7 +98,7 @@ class FusedBlock {
     const Layer<T>& layer = tiles_.layer(d);
     const bool reverse = reads_from_end(d);
     const T* before = in_.layers[d].initial + n * rows();
-    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect(first, count); };
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect(d, first, count, out, work); };
     for_tiles(n, reverse, expect, [&](int64_t first, int64_t count) {
       T* x = out.layers[d].x + first * rows();
       tiles_.load(first, count, work);
@@ -115,7 +115,7 @@ class FusedBlock {
   void second_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
                              T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
     start_adjoint(1, n, saved, out);
-    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(first, count, saved); };
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(1, first, count, saved, out.u, work); };
     for_tiles(n, !reads_from_end(1), expect, [&](int64_t first, int64_t count) {
       tiles_.load(first, count, work);
       tiles_.finish_back(first, count, saved, {waiting + (first - n * layer_shape_.length) * rows(), adjoint}, sums,
@@ -128,7 +128,7 @@ class FusedBlock {
   void first_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
                             T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
     start_adjoint(0, n, saved, out);
-    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(first, count, saved); };
+    const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(0, first, count, saved, out.u, work); };
     for_tiles(n, !reads_from_end(0), expect, [&](int64_t first, int64_t count) {
       tiles_.load(first, count, work);
       if (directions_ > 1) {

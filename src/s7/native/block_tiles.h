@@ -15,15 +15,16 @@ class BlockTiles {
  public:
   // Scratch memory of one thread. Each direction has rows, outputs and scratch memory of its own.
   struct Work {
-    explicit Work(const BlockTiles& block) : plain(block.width_ * kTile), gate(block.gate_) {
+    explicit Work(const BlockTiles& block) : plain(block.width_ * kTile), gate(block.gate_, ahead) {
       for (int64_t d = 0; d < block.directions_; ++d) {
         rows[d] = Buffer<T>(block.first_.layout().size());
         rows[d].clear();
         y[d] = Buffer<T>(block.width_ * kTile);
-        layers[d].emplace(block.layer(d));
+        layers[d].emplace(block.layer(d), ahead);
       }
     }
 
+    Lookahead ahead;  // to which the others refer
     Buffer<T> rows[kDirections], y[kDirections], plain;
     std::optional<typename Layer<T>::Work> layers[kDirections];
     typename Gate<T>::Work gate;
@@ -67,12 +68,23 @@ class BlockTiles {
     for (int64_t k = 0; k < kTile; ++k) rows[width_ * kTile + k] = k < count ? T(1) : T(0);
   }
 
-  // Prefetches what `load` reads, and the gradient.
-  void expect(int64_t first, int64_t count) const { prefetch(in_.u + first * width_, count * width_); }
-  void expect_back(int64_t first, int64_t count, const BlockSaved<T>& saved) const {
-    expect(first, count);
-    prefetch(saved.y_gradient + first * width_, count * width_);
-    for (int64_t d = 0; d < directions_; ++d) layer(d).expect_back(first, count, saved.layers[d]);
+  // What the next tile of direction d will access, most important first. Direction 0 of a block with two also finishes
+  // the output, and direction 1 of its gradient starts from it.
+  void expect(int64_t d, int64_t first, int64_t count, const BlockOutputs<T>& out, Work& work) const {
+    work.ahead.clear();
+    add_rows_of(in_.u, first, count, work);
+    if (d == 0 && directions_ > 1) work.ahead.add(out.layers[1].x + first * states_rows(), count * states_rows());
+    layer(d).expect(first, count, out.layers[d], work.ahead);
+    if (d == 0) add_rows_of(out.y, first, count, work);
+  }
+  void expect_back(int64_t d, int64_t first, int64_t count, const BlockSaved<T>& saved, const T* u_gradient,
+                   BackWork& work) const {
+    work.ahead.clear();
+    add_rows_of(in_.u, first, count, work);
+    add_rows_of(saved.y_gradient, first, count, work);
+    layer(d).expect_back(first, count, saved.layers[d], work.ahead);
+    if (d == 1) work.ahead.add(saved.layers[0].x + first * states_rows(), count * states_rows());
+    add_rows_of(u_gradient, first, count, work);
   }
 
   // Computes the block's output from the states.
@@ -135,6 +147,12 @@ class BlockTiles {
   }
 
  private:
+  int64_t states_rows() const { return shape_.layer.rows(); }
+
+  void add_rows_of(const T* array, int64_t first, int64_t count, Work& work) const {
+    work.ahead.add(array + first * width_, count * width_);
+  }
+
   bool ends_in_gate() const { return in_.gate_W != nullptr || shape_.threshold > 0; }
 
   // The rows of u before the norm.

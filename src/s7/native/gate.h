@@ -105,16 +105,18 @@ class Gate {
 
   // Scratch memory of one thread.
   struct Work {
-    explicit Work(const Gate& gate)
+    Work(const Gate& gate, Lookahead& ahead)
         : rows((gate.width_ + 1) * kTile),
           slopes(gate.width_ * kTile),
           back(gate.width_ * kTile),
           gates(gate.width_ * kTile),
           padded(gate.form_.padded() * kTile),
-          dropout(gate.shape_, gate.keys_) {}
+          dropout(gate.shape_, gate.keys_),
+          ahead(&ahead) {}
 
     Buffer<T> rows, slopes, back, gates, padded;
     Dropout<T> dropout;
+    Lookahead* ahead;
     alignas(64) T keep[2][kTile];
   };
 
@@ -160,7 +162,7 @@ class Gate {
     }
     if (!has_weights_) return;
     T* back = work.back.data();
-    form_.back(gates, count, back);
+    form_.back(gates, count, back, *work.ahead);
     pad_tile(gates, width_, form_.padded(), work.padded.data());
     form_.gather_weights(work.rows.data(), work.padded.data(), count, sums);
     for (int64_t n = 0; n < width_ * kTile; n += kLanes<T>)
@@ -190,7 +192,7 @@ class Gate {
       if (kSlopes) store(work.slopes.data() + n, gelu.slope);
     }
     for (int64_t k = 0; k < kTile; ++k) rows[width_ * kTile + k] = k < count ? T(1) : T(0);
-    form_.apply(rows, count, work.gates.data());
+    form_.apply(rows, count, work.gates.data(), *work.ahead);
   }
 
   const GateShape shape_;
@@ -220,7 +222,8 @@ void gate(const GateShape& shape, const GateInputs<T>& in, T* out, Pool pool) {
   const int64_t width = shape.width;
   parallel(pool, chunks.count, [&](int64_t chunk) {
     Buffer<T> z(width * kTile), skip(width * kTile);
-    typename Gate<T>::Work work(gate);
+    Lookahead ahead;
+    typename Gate<T>::Work work(gate, ahead);
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_tile(in.z + first * width, count, width, z.data());
       gate.apply(first, count, z.data(), work);
@@ -241,7 +244,8 @@ void gate_gradient(const GateShape& shape, const GateInputs<T>& in, const T* out
   parallel(pool, chunks.count, [&](int64_t chunk) {
     sums.clear(chunk);
     Buffer<T> z(width * kTile), gradient(width * kTile);
-    typename Gate<T>::Work work(gate);
+    Lookahead ahead;
+    typename Gate<T>::Work work(gate, ahead);
     chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
       load_tile(in.z + first * width, count, width, z.data());
       load_tile(out_gradient + first * width, count, width, gradient.data());

@@ -36,10 +36,11 @@ class Half {
       half.for_directions([&](int64_t d) {
         rows[d] = Buffer<T>(half.layout_.size());
         rows[d].clear();
-        maps[d].emplace(*half.maps_[d]);
+        maps[d].emplace(*half.maps_[d], ahead);
       });
     }
 
+    Lookahead ahead;  // to which the others refer
     Buffer<T> rows[kDirections], back, plain;
     std::optional<typename Map::Work> maps[kDirections];
   };
@@ -205,7 +206,10 @@ class ReadHalf : Half<T, ReadMap<T>> {
  private:
   struct Work : Base::Work {
     explicit Work(const ReadHalf& half)
-        : Base::Work(half), arriving(half.width_ * kTile), padded(half.maps_[0]->padded() * kTile), gate(half.gate_) {
+        : Base::Work(half),
+          arriving(half.width_ * kTile),
+          padded(half.maps_[0]->padded() * kTile),
+          gate(half.gate_, this->ahead) {
       half.for_directions([&](int64_t d) { y[d] = Buffer<T>(half.width_ * kTile); });
     }
 

@@ -22,12 +22,12 @@ class Layer {
 
   // Scratch memory of one thread.
   struct Work {
-    explicit Work(const Layer& layer)
+    Work(const Layer& layer, Lookahead& ahead)
         : factor(layer.rows_ * kTile),
           lambda(layer.rows_ * kTile),
           earlier(layer.rows_ * kTile),
-          input(layer.input_),
-          output(layer.output_) {}
+          input(layer.input_, ahead),
+          output(layer.output_, ahead) {}
 
     Buffer<T> factor, lambda, earlier;
     typename InputMap<T>::Work input;
@@ -131,11 +131,18 @@ class Layer {
     input_.back(rows, count, back, sums, work.input);
   }
 
-  // Prefetches what `drive_back` reads.
-  void expect_back(int64_t first, int64_t count, const LayerSaved<T>& saved) const {
-    prefetch(saved.x + first * rows_, count * rows_);
-    prefetch(saved.input + first * rows_, count * rows_);
-    if (saved.raw != nullptr) prefetch(saved.raw + first * states_, count * states_);
+  // Adds what `drive` writes.
+  void expect(int64_t first, int64_t count, const LayerOutputs<T>& out, Lookahead& ahead) const {
+    ahead.add(out.x + first * rows_, count * rows_);
+    if (out.input != nullptr) ahead.add(out.input + first * rows_, count * rows_);
+    if (out.raw != nullptr) ahead.add(out.raw + first * states_, count * states_);
+  }
+
+  // Adds what `recompute_factor` and `drive_back` read.
+  void expect_back(int64_t first, int64_t count, const LayerSaved<T>& saved, Lookahead& ahead) const {
+    ahead.add(saved.x + first * rows_, count * rows_);
+    ahead.add(saved.input + first * rows_, count * rows_);
+    if (saved.raw != nullptr) ahead.add(saved.raw + first * states_, count * states_);
   }
 
   void unpack(const T* of_read, const T* of_drive, const LayerGradients<T>& out, Pool pool) const {

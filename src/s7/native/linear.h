@@ -91,12 +91,13 @@ void unpack_stacked(const T* sums, int64_t padded, int64_t inputs, const Affine<
   }
 }
 
-// y[r][group] = Σ_m weights[m][r] · rows[m][group], or += if `add`.
+// y[r][group] = Σ_m weights[m][r] · rows[m][group], or += if `add`. Prefetches one of `ahead` for each m.
 template <class T, int kRows>
-S7_KERNEL void multiply(const T* weights, const T* rows, int64_t count, bool add, T* y) {
+S7_KERNEL void multiply(const T* weights, const T* rows, int64_t count, bool add, Lookahead::Lines ahead, T* y) {
   using V = Vector<T>;
   V sum[kRows][kVectors] = {};
   for (int64_t m = 0; m < count; ++m) {
+    __builtin_prefetch(ahead.first + m * ahead.step, 0, 2);
     V row[kVectors];
     S7_UNROLL
     for (int v = 0; v < kVectors; ++v) row[v] = load(rows + m * kTile + v * kLanes<T>);
@@ -118,27 +119,28 @@ S7_KERNEL void multiply(const T* weights, const T* rows, int64_t count, bool add
 }
 
 template <class T>
-inline void multiply_rows(int64_t outputs, const T* weights, const T* rows, int64_t count, bool add, T* y) {
+inline void multiply_rows(int64_t outputs, const T* weights, const T* rows, int64_t count, bool add,
+                          Lookahead::Lines ahead, T* y) {
   switch (outputs) {
     case 1:
-      return multiply<T, 1>(weights, rows, count, add, y);
+      return multiply<T, 1>(weights, rows, count, add, ahead, y);
     case 2:
-      return multiply<T, 2>(weights, rows, count, add, y);
+      return multiply<T, 2>(weights, rows, count, add, ahead, y);
     case 3:
-      return multiply<T, 3>(weights, rows, count, add, y);
+      return multiply<T, 3>(weights, rows, count, add, ahead, y);
     case 4:
-      return multiply<T, 4>(weights, rows, count, add, y);
+      return multiply<T, 4>(weights, rows, count, add, ahead, y);
     case 5:
-      if constexpr (kOutputs > 4) return multiply<T, 5>(weights, rows, count, add, y);
+      if constexpr (kOutputs > 4) return multiply<T, 5>(weights, rows, count, add, ahead, y);
       break;
     case 6:
-      if constexpr (kOutputs > 4) return multiply<T, 6>(weights, rows, count, add, y);
+      if constexpr (kOutputs > 4) return multiply<T, 6>(weights, rows, count, add, ahead, y);
       break;
     case 7:
-      if constexpr (kOutputs > 4) return multiply<T, 7>(weights, rows, count, add, y);
+      if constexpr (kOutputs > 4) return multiply<T, 7>(weights, rows, count, add, ahead, y);
       break;
     case 8:
-      if constexpr (kOutputs > 4) return multiply<T, 8>(weights, rows, count, add, y);
+      if constexpr (kOutputs > 4) return multiply<T, 8>(weights, rows, count, add, ahead, y);
       break;
   }
 }
@@ -160,12 +162,13 @@ class Packed {
     }
   }
 
-  // y[n] = Σ_m entry(n, m) · rows[m], or += if `add`, for every group that contains an event.
-  void times(const T* rows, int64_t events, bool add, T* y) const {
+  // y[n] = Σ_m entry(n, m) · rows[m], or += if `add`, for every group that contains an event. Prefetches `ahead`.
+  void times(const T* rows, int64_t events, bool add, T* y, Lookahead& ahead) const {
     for (int64_t k = 0; k < events; k += kGroup<T>)
       for (int64_t n = 0, wide = 0; n < outputs_; n += wide) {
         wide = outputs_together(outputs_ - n);
-        multiply_rows(wide, weights_.data() + n * inputs_, rows + k, inputs_, add, y + n * kTile + k);
+        const T* weights = weights_.data() + n * inputs_;
+        multiply_rows(wide, weights, rows + k, inputs_, add, ahead.take(inputs_, weights), y + n * kTile + k);
       }
   }
 
@@ -216,12 +219,20 @@ class Linear {
 
   int64_t outputs() const { return outputs_; }
 
-  void apply(const T* rows, int64_t events, T* y) const { forward_.times(rows, events, false, y); }
-  void add(const T* rows, int64_t events, T* y) const { forward_.times(rows, events, true, y); }
+  void apply(const T* rows, int64_t events, T* y, Lookahead& ahead) const {
+    forward_.times(rows, events, false, y, ahead);
+  }
+  void add(const T* rows, int64_t events, T* y, Lookahead& ahead) const {
+    forward_.times(rows, events, true, y, ahead);
+  }
 
   // Computes the gradient of the rows from the gradient g[n] of the outputs, or adds to it.
-  void back(const T* g, int64_t events, T* gradient) const { backward_.times(g, events, false, gradient); }
-  void add_back(const T* g, int64_t events, T* gradient) const { backward_.times(g, events, true, gradient); }
+  void back(const T* g, int64_t events, T* gradient, Lookahead& ahead) const {
+    backward_.times(g, events, false, gradient, ahead);
+  }
+  void add_back(const T* g, int64_t events, T* gradient, Lookahead& ahead) const {
+    backward_.times(g, events, true, gradient, ahead);
+  }
 
   // The length of a row of `sums`, in vectors and in numbers: the outputs, padded to whole vectors.
   int64_t columns() const { return (outputs_ + kLanes<T> - 1) / kLanes<T>; }

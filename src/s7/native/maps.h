@@ -61,15 +61,17 @@ class InputMap {
   // The quantities of a tile: the factors V1 u and V2 u, the raw rates if they depend on u, the drive, and the raw
   // rates if they are constant. The gradient of each takes its place.
   struct Work {
-    explicit Work(const InputMap& map)
+    Work(const InputMap& map, Lookahead& ahead)
         : quantities((2 * map.rank_ + map.states_ + map.layout_.state) * kTile),
           by_event(map.most_padded() * kTile),
           product_gradient(map.rank_ * kTile),
           raw(quantities.data() + (2 * map.rank_ + (map.selective_ ? 0 : map.layout_.state)) * kTile),
-          drive(quantities.data() + (2 * map.rank_ + (map.selective_ ? map.states_ : 0)) * kTile) {}
+          drive(quantities.data() + (2 * map.rank_ + (map.selective_ ? map.states_ : 0)) * kTile),
+          ahead(&ahead) {}
 
     Buffer<T> quantities, by_event, product_gradient;
     T *raw, *drive;
+    Lookahead* ahead;
   };
 
   InputMap(const Layout& layout, int64_t states, const LayerInputs<T>& in, Layouts layouts)
@@ -89,12 +91,12 @@ class InputMap {
 
   // Computes the raw rates and the drive of a tile. Overwrites the rows of the products of factors.
   void apply(T* rows, int64_t events, Work& work) const {
-    linear_.apply(rows, events, work.quantities.data());
+    linear_.apply(rows, events, work.quantities.data(), *work.ahead);
     if (!selective_) constant_raw(work);
     if (full_) full_->apply(rows, events, work.drive);
     if (rank_ == 0) return;
     multiply(rows, work);
-    third_.add(products(rows), events, work.drive);
+    third_.add(products(rows), events, work.drive, *work.ahead);
   }
 
   // Sets the raw rates, if they do not depend on u.
@@ -105,15 +107,15 @@ class InputMap {
   void back(T* rows, int64_t events, T* gradient, T* sums, Work& work) const {
     T *quantities = work.quantities.data(), *by_event = work.by_event.data();
     if (rank_ > 0) {
-      linear_.apply(rows, events, quantities);
+      linear_.apply(rows, events, quantities, *work.ahead);
       multiply(rows, work);
-      third_.back(work.drive, events, work.product_gradient.data());
+      third_.back(work.drive, events, work.product_gradient.data(), *work.ahead);
       multiply_factors_back(work.product_gradient.data(), rank_, quantities, quantities + rank_ * kTile);
       pad_tile(work.drive, layout_.state, third_.padded(), by_event);
       third_.gather_weights(products(rows), by_event, events, sums);
       sums += third_.sums_size();
     }
-    linear_.add_back(quantities, events, gradient);
+    linear_.add_back(quantities, events, gradient, *work.ahead);
     pad_tile(quantities, linear_.outputs(), linear_.padded(), by_event);
     linear_.gather_weights(rows, by_event, events, sums);
     sums += linear_.sums_size();
@@ -188,14 +190,16 @@ class OutputMap {
   // The quantities of a tile: the factor U2 u, the diagonal of D_k if it depends on u, and the factor U1 x. The
   // gradient of each takes its place.
   struct Work {
-    explicit Work(const OutputMap& map)
+    Work(const OutputMap& map, Lookahead& ahead)
         : quantities((2 * map.rank_ + map.layout_.width) * kTile),
           by_event((map.linear_.padded() > map.first_.padded() ? map.linear_ : map.first_).padded() * kTile),
           diagonal(quantities.data() + map.rank_ * kTile),
-          first(diagonal + map.layout_.width * kTile) {}
+          first(diagonal + map.layout_.width * kTile),
+          ahead(&ahead) {}
 
     Buffer<T> quantities, by_event;
     T *diagonal, *first;
+    Lookahead* ahead;
   };
 
   // `finishes` says whether the gradient calls `finish`.
@@ -223,9 +227,9 @@ class OutputMap {
 
   // Computes what `finish` and `back` read. Overwrites the rows of the products of factors.
   void prepare(T* rows, int64_t events, Work& work) const {
-    linear_.apply(rows, events, work.quantities.data());
+    linear_.apply(rows, events, work.quantities.data(), *work.ahead);
     if (rank_ == 0) return;
-    first_.apply(states(rows), events, work.first);
+    first_.apply(states(rows), events, work.first, *work.ahead);
     multiply_factors(work.first, work.quantities.data(), rank_, summed(rows));
   }
 
@@ -234,7 +238,7 @@ class OutputMap {
     if (full_) {
       full_->apply(rows, events, y);
     } else {
-      sum_.apply(summed(rows), events, y);
+      sum_.apply(summed(rows), events, y, *work.ahead);
     }
     if (full_D_) return full_D_->add(rows, events, y);
     for (int64_t h = 0; h < layout_.width; ++h)
@@ -251,7 +255,7 @@ class OutputMap {
       full_->gather_weights(rows, g_by_event, events, sums);
       sums += full_->sums_size();
     } else {
-      sum_.back(g, events, summed(gradient));
+      sum_.back(g, events, summed(gradient), *work.ahead);
       sum_.gather_weights(summed(rows), g_by_event, events, sums);
       sums += sum_.sums_size();
     }
@@ -265,12 +269,12 @@ class OutputMap {
     T *quantities = work.quantities.data(), *by_event = work.by_event.data();
     if (rank_ > 0) {
       multiply_factors_back(summed(gradient), rank_, work.first, quantities);
-      first_.add_back(work.first, events, states(gradient));
+      first_.add_back(work.first, events, states(gradient), *work.ahead);
       pad_tile(work.first, rank_, first_.padded(), by_event);
       first_.gather_weights(states(rows), by_event, events, sums);
       sums += first_.sums_size();
     }
-    linear_.add_back(quantities, events, gradient);
+    linear_.add_back(quantities, events, gradient, *work.ahead);
     pad_tile(quantities, linear_.outputs(), linear_.padded(), by_event);
     linear_.gather_weights(rows, by_event, events, sums);
     sums += linear_.sums_size();

@@ -12,11 +12,45 @@
 
 namespace s7::S7_ISA {
 
-// Starts to load `count` numbers from memory into cache.
-template <class T>
-inline void prefetch(const T* from, int64_t count) {
-  for (int64_t n = 0; n < count; n += 64 / int64_t(sizeof(T))) __builtin_prefetch(from + n, 0, 2);
-}
+inline constexpr int64_t kLine = 64;  // bytes of a cache line
+
+// Memory that the next tile will access. The products of the current tile prefetch it, one cache line at a time:
+// processors drop most of the prefetches of a burst.
+class Lookahead {
+ public:
+  // Consecutive lines.
+  struct Lines {
+    const char* first;
+    int64_t step;  // in bytes; 0 if nothing is left, so that the first line is prefetched again and again
+  };
+
+  void clear() { count_ = at_ = 0; }
+
+  // Adds `count` numbers. A null pointer is ignored, and so is what exceeds the capacity.
+  template <class T>
+  void add(const T* from, int64_t count) {
+    if (from == nullptr || count_ == kMost) return;
+    const char* bytes = reinterpret_cast<const char*>(from);
+    ranges_[count_++] = {bytes, bytes + count * int64_t(sizeof(T))};
+  }
+
+  // Returns the next lines, at most `most`, or a step of 0 from `otherwise`.
+  Lines take(int64_t most, const void* otherwise) {
+    while (at_ < count_ && ranges_[at_].from >= ranges_[at_].end) ++at_;
+    if (at_ == count_) return {static_cast<const char*>(otherwise), 0};
+    const Lines lines = {ranges_[at_].from, kLine};
+    ranges_[at_].from += most * kLine;
+    return lines;
+  }
+
+ private:
+  struct Range {
+    const char *from, *end;
+  };
+  static constexpr int kMost = 16;
+  Range ranges_[kMost];
+  int count_ = 0, at_ = 0;
+};
 
 inline constexpr size_t kLargePage = size_t(2) << 20;
 
