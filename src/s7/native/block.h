@@ -102,7 +102,7 @@ class FusedBlock {
     for_tiles(n, reverse, expect, [&](int64_t first, int64_t count) {
       T* x = out.layers[d].x + first * rows();
       tiles_.load(first, count, work);
-      layer.drive(work.rows[0].data(), first, count, out.layers[d], a, *work.layers[d]);
+      layer.drive(work.rows.data(), first, count, out.layers[d], a, *work.layers[d]);
       layer.run(count, a, before, x);
       before = reverse ? x : x + (count - 1) * rows();
       finish(first, count);
@@ -156,7 +156,7 @@ class FusedBlock {
     T* passed = out.layers[d].initial + n * rows();
     layer.recompute_factor(first, count, saved.layers[d], a, *work.layers[d]);
     layer.run_back(count, a, passed, adjoint, passed);
-    layer.drive_back(work.rows[0].data(), first, count, saved.layers[d], adjoint, work.back.data(), out.layers[d].dt,
+    layer.drive_back(work.rows.data(), first, count, saved.layers[d], adjoint, work.back.data(), out.layers[d].dt,
                      sums + tiles_.drive_sums(d), *work.layers[d]);
   }
 
@@ -170,7 +170,7 @@ class FusedBlock {
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
         tiles_.load(first, count, work);
         for (int64_t d = 0; d < directions_; ++d)
-          tiles_.layer(d).drive(work.rows[0].data(), first, count, out.layers[d], a.of[d].data() + first * rows(),
+          tiles_.layer(d).drive(work.rows.data(), first, count, out.layers[d], a.of[d].data() + first * rows(),
                                 *work.layers[d]);
       });
     });
@@ -216,7 +216,7 @@ class FusedBlock {
         tiles_.load(first, count, work);
         take_tile(out.u + first * width, count, width, work.back.data());
         for (int64_t d = 0; d < directions_; ++d)
-          tiles_.layer(d).drive_back(work.rows[0].data(), first, count, saved.layers[d],
+          tiles_.layer(d).drive_back(work.rows.data(), first, count, saved.layers[d],
                                      adjoint.of[d].data() + first * rows(), work.back.data(), out.layers[d].dt,
                                      sums.of(chunk) + tiles_.drive_sums(d), *work.layers[d]);
         tiles_.load_back(first, count, saved, out.u, sums.of(chunk), work);

@@ -13,19 +13,19 @@ namespace s7::S7_ISA {
 template <class T>
 class BlockTiles {
  public:
-  // Scratch memory of one thread. Each direction has rows, outputs and scratch memory of its own.
+  // Scratch memory of one thread. Each direction has outputs and scratch memory of its own.
   struct Work {
-    explicit Work(const BlockTiles& block) : plain(block.width_ * kTile), gate(block.gate_, ahead) {
+    explicit Work(const BlockTiles& block)
+        : rows(block.rows_size()), plain(block.width_ * kTile), gate(block.gate_, ahead) {
+      rows.clear();
       for (int64_t d = 0; d < block.directions_; ++d) {
-        rows[d] = Buffer<T>(block.first_.layout().size());
-        rows[d].clear();
         y[d] = Buffer<T>(block.width_ * kTile);
         layers[d].emplace(block.layer(d), ahead);
       }
     }
 
     Lookahead ahead;  // to which the others refer
-    Buffer<T> rows[kDirections], y[kDirections], plain;
+    Buffer<T> rows, y[kDirections], plain;
     std::optional<typename Layer<T>::Work> layers[kDirections];
     typename Gate<T>::Work gate;
   };
@@ -33,10 +33,7 @@ class BlockTiles {
   // As `Work`, for the gradient. `back` holds the gradients of the rows, and `arriving` that of the layers' outputs.
   struct BackWork : Work {
     explicit BackWork(const BlockTiles& block)
-        : Work(block),
-          back(block.first_.layout().size()),
-          arriving(block.width_ * kTile),
-          padded(block.first_.padded() * kTile) {
+        : Work(block), back(block.rows_size()), arriving(block.width_ * kTile), padded(block.first_.padded() * kTile) {
       back.clear();
     }
 
@@ -51,18 +48,19 @@ class BlockTiles {
         norm_(shape.norm, width_, in.scale, in.shift, in.mean),
         gate_({shape.layer.batch, shape.layer.length, width_, shape.threshold}, in.gate_W, in.gate_c, in.keys,
               layouts == Layouts::kBack ? Layouts::kBoth : layouts),
-        first_(shape.layer, in.layers[0], layouts, ends_in_gate()) {
+        first_(shape.layer, in.layers[0], layouts, ends_in_gate(), 0) {
     if (directions_ < 2) return;
     LayerShape opposite = shape.layer;
     opposite.reverse = !opposite.reverse;
-    second_.emplace(opposite, in.layers[1], layouts, ends_in_gate());
+    second_.emplace(opposite, in.layers[1], layouts, ends_in_gate(), 1);
   }
 
   const Layer<T>& layer(int64_t d) const { return d == 0 ? first_ : *second_; }
+  int64_t rows_size() const { return layer(directions_ - 1).layout().size(); }
 
   // Loads u, normalises it and adds the row of ones.
   S7_SHARED void load(int64_t first, int64_t count, Work& work) const {
-    T *rows = work.rows[0].data(), *u = norm_.active() ? work.plain.data() : rows;
+    T *rows = work.rows.data(), *u = norm_.active() ? work.plain.data() : rows;
     load_tile(in_.u + first * width_, count, width_, u);
     if (norm_.active()) norm_.apply(u, rows);
     for (int64_t k = 0; k < kTile; ++k) rows[width_ * kTile + k] = k < count ? T(1) : T(0);
@@ -123,8 +121,8 @@ class BlockTiles {
     }
     std::memset(work.back.data(), 0, size_t(width_ * kTile) * sizeof(T));
     for (int64_t d = 0; d < directions_; ++d)
-      layer(d).read_back(work.rows[d].data(), count, arriving, by_event, work.back.data(), adjoint[d],
-                         sums + read_sums(d), *work.layers[d]);
+      layer(d).read_back(work.rows.data(), count, arriving, by_event, work.back.data(), adjoint[d], sums + read_sums(d),
+                         *work.layers[d]);
   }
 
   // Computes the gradient of u from that of the layers' input in `back`.
@@ -156,13 +154,12 @@ class BlockTiles {
   bool ends_in_gate() const { return in_.gate_W != nullptr || shape_.threshold > 0; }
 
   // The rows of u before the norm.
-  const T* plain(const Work& work) const { return norm_.active() ? work.plain.data() : work.rows[0].data(); }
+  const T* plain(const Work& work) const { return norm_.active() ? work.plain.data() : work.rows.data(); }
 
   // Computes the sum of the layers' outputs in y[0].
   void read(int64_t first, int64_t count, const T* const* x, Work& work) const {
-    copy_input(work);
     for (int64_t d = 0; d < directions_; ++d)
-      layer(d).read(work.rows[d].data(), first, count, x[d], work.y[d].data(), *work.layers[d]);
+      layer(d).read(work.rows.data(), first, count, x[d], work.y[d].data(), *work.layers[d]);
     if (directions_ > 1) add_rows(work.y[1].data(), width_, work.y[0].data());
   }
 
@@ -175,14 +172,8 @@ class BlockTiles {
   }
 
   void prepare(int64_t first, int64_t count, const BlockSaved<T>& saved, Work& work) const {
-    copy_input(work);
     for (int64_t d = 0; d < directions_; ++d)
-      layer(d).prepare(work.rows[d].data(), first, count, saved.layers[d].x, *work.layers[d]);
-  }
-
-  void copy_input(Work& work) const {
-    if (directions_ > 1)
-      std::memcpy(work.rows[1].data(), work.rows[0].data(), size_t((width_ + 1) * kTile) * sizeof(T));
+      layer(d).prepare(work.rows.data(), first, count, saved.layers[d].x, *work.layers[d]);
   }
 
   const BlockShape& shape_;

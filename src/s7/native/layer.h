@@ -34,14 +34,15 @@ class Layer {
     typename OutputMap<T>::Work output;
   };
 
-  // `reads_twice`: the gradient of the block recomputes the outputs of the layer.
-  Layer(const LayerShape& shape, const LayerInputs<T>& in, Layouts layouts, bool reads_twice)
+  // `reads_twice`: the gradient of the block recomputes the outputs of the layer. `direction`: which layer of the
+  // block.
+  Layer(const LayerShape& shape, const LayerInputs<T>& in, Layouts layouts, bool reads_twice, int64_t direction)
       : shape_(shape),
         in_(in),
         width_(shape.width),
         states_(shape.state),
         rows_(shape.rows()),
-        layout_{width_, rows_, shape.rank},
+        layout_{width_, rows_, shape.rank, direction},
         transition_(shape, in),
         input_(layout_, states_, in, layouts),
         output_(layout_, shape.direct, in, layouts, reads_twice) {}

@@ -59,12 +59,14 @@ struct Block {
 };
 
 // The rows of a tile: the input and a row of ones, the products of factors if a form has them, and the state. Three
-// padding rows follow the input and the state, because the last block of a run may extend past its end.
+// padding rows follow the input and the state, because the last block of a run may extend past its end. Layers that
+// read the same input share its rows: the products and the state of the second follow those of the first.
 struct Layout {
   int64_t width, state, rank;
+  int64_t layer = 0;  // which of them
 
   int64_t one() const { return width; }
-  int64_t factor_row() const { return width + 4; }
+  int64_t factor_row() const { return width + 4 + layer * (rank + state + 3); }
   int64_t state_row() const { return factor_row() + rank; }
   int64_t rows() const { return state_row() + state + 3; }
   int64_t size() const { return rows() * kTile; }

@@ -91,11 +91,13 @@ inline void load_input(const T* u, int64_t events, int64_t width, T* rows) {
 // later pass reads it with `take_tile`.
 template <class T>
 inline void keep_tile(const T* rows, int64_t events, int64_t columns, T* target) {
+  if (events == kTile) return void(std::memcpy(target, rows, size_t(columns * kTile) * sizeof(T)));
   for (int64_t j = 0; j < columns; ++j) std::memcpy(target + j * events, rows + j * kTile, size_t(events) * sizeof(T));
 }
 
 template <class T>
 inline void take_tile(const T* source, int64_t events, int64_t columns, T* rows) {
+  if (events == kTile) return void(std::memcpy(rows, source, size_t(columns * kTile) * sizeof(T)));
   for (int64_t j = 0; j < columns; ++j) std::memcpy(rows + j * kTile, source + j * events, size_t(events) * sizeof(T));
 }
 
