@@ -201,6 +201,15 @@ class LayerKind(Registered, ABC, kind="layer", package="s7.baselines"):
             dtype: The type of the parameters.
         """
 
+    def attention_scores(self, events: int, outputs: int) -> int:
+        """The size of the table of attention scores of one sequence; 0 if memory is linear in the length.
+
+        Args:
+            events: The number of events.
+            outputs: The number of windows in which outputs are read.
+        """
+        return 0
+
 
 def reverse_gaps(
     dt: Float[Array, " L"] | None, mask: Bool[Array, " L"] | None, reset: Bool[Array, " L"] | None

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +15,11 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Complex, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
+from s7.baselines.drawn_layer import DrawnLayer
 from s7.contractions import linear
 from s7.initialization import Parameters, draw, split
 from s7.recurrence import recurrence
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 # Bounds of A Δ². Below the lower one the position of an oscillator is the quotient of two small numbers; at 4 the
 # symplectic scheme stops being stable.
@@ -52,7 +52,7 @@ class LinOss(LayerKind):
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "LinOssLayer":
         """Make a layer of `state` oscillators."""
-        return LinOssLayer(self, width, state, key=key, dtype=dtype)
+        return LinOssLayer.drawn(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw A and Δ uniformly between 0 and 1, and normal maps."""
@@ -81,25 +81,10 @@ class LinOss(LayerKind):
         return lax.complex(1 - stiffness / 2, sine), step / sine
 
 
-class LinOssLayer(SequenceLayer):
+class LinOssLayer(DrawnLayer):
     """LinOSS on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {f"parameters.{name}": "ssm" for name in ("A", "step", "B")}
-    parameters: Parameters
-    kind: LinOss = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: LinOss, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"LinOss: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.kind, self.width, self.dt = kind, width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["D"].dtype
 
     def init_state(self) -> Complex[Array, " P"]:
         zeros = jnp.asarray(np.zeros(self.parameters["A"].shape), self.dtype)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import silu, softplus
@@ -18,10 +16,11 @@ from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
 from s7.baselines.convolution import convolve_events
+from s7.baselines.drawn_layer import DrawnLayer, backwards, check_sizes, check_steps, log_uniform
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
 from s7.recurrence import recurrence
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,12 @@ class Mamba(LayerKind):
     dt_max: float = 0.1
 
     def __post_init__(self):
-        for name, size in (("expand", self.expand), ("kernel", self.kernel), ("rank", self.rank)):
-            if size is not None and size < 1:
-                raise ValueError(f"Mamba: {name}={size} must be at least 1")
-        if not 0 < self.dt_min <= self.dt_max:
-            raise ValueError(f"Mamba: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
+        check_sizes(self, "expand", "kernel", "rank")
+        check_steps(self)
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "MambaLayer":
         """Make a layer with `state` states in each channel."""
-        return MambaLayer(self, width, state, key=key, dtype=dtype)
+        return MambaLayer.drawn(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw the initial parameters: A = -1, -2, ... -N in each channel, normal maps with the published variance."""
@@ -73,8 +69,7 @@ class Mamba(LayerKind):
         }
         maps = {name: (shape, 1 / math.sqrt(3 * shape[1])) for name, shape in shapes.items()}
         maps["K"] = (self.kernel, channels), 1 / math.sqrt(3 * self.kernel)
-        low, high = math.log(self.dt_min), math.log(self.dt_max)
-        steps = jnp.exp(jax.random.uniform(steps_key, (channels,), dtype, low, high))
+        steps = jnp.exp(log_uniform(self, channels, key=steps_key, dtype=dtype))
         return draw(maps, key=maps_key, dtype=dtype) | {
             "c": constant(0, channels, dtype),
             "b_delta": jnp.log(jnp.expm1(steps)),
@@ -90,24 +85,10 @@ class MambaState(NamedTuple):
     inputs: Float[Array, "K E"]
 
 
-class MambaLayer(SequenceLayer):
+class MambaLayer(DrawnLayer):
     """Mamba's mixer on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {"parameters.A_log": "ssm"}
-    parameters: Parameters
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: Mamba, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"Mamba: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.width, self.dt = width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["W"].dtype
 
     def init_state(self) -> MambaState:
         zeros = lambda q: jnp.asarray(np.zeros(q.shape), self.dtype)  # noqa: E731
@@ -119,7 +100,7 @@ class MambaLayer(SequenceLayer):
     def states(self, drive, dt=None, mask=None, reset=None, state=None, *, stride=1, reverse=False):
         if reverse:
             _, reset = reverse_gaps(None, mask, reset)
-            drive, mask, reset = (None if q is None else q[::-1] for q in (drive, mask, reset))
+            drive, mask, reset = backwards(drive, mask, reset)
         state = self.init_state() if state is None else state
         mixed, inputs = convolve_events(self.parameters["K"], drive, mask, reset, state.inputs)
         x = silu(mixed + self.parameters["c"])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +18,10 @@ from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
 from s7.baselines.convolution import convolve_events
+from s7.baselines.drawn_layer import DrawnLayer, backwards, check_sizes, check_steps, log_uniform
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw, split
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 _EPSILON = 1e-5
 
@@ -53,17 +53,12 @@ class Mamba2(LayerKind):
     dt_max: float = 0.1
 
     def __post_init__(self):
-        for name in ("expand", "head", "kernel", "chunk"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Mamba2: {name}={getattr(self, name)} must be at least 1")
-        if not 0 < self.dt_min <= self.dt_max:
-            raise ValueError(
-                f"Mamba2: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order"
-            )
+        check_sizes(self, "expand", "head", "kernel", "chunk")
+        check_steps(self)
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "Mamba2Layer":
         """Make a layer with `state` states in each channel."""
-        return Mamba2Layer(self, width, state, key=key, dtype=dtype)
+        return Mamba2Layer.drawn(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw the initial parameters: exp(A_log) uniform between 1 and 16, normal maps."""
@@ -78,8 +73,7 @@ class Mamba2(LayerKind):
         }
         maps = {name: (shape, 1 / math.sqrt(3 * shape[1])) for name, shape in shapes.items()}
         maps["K"] = (self.kernel, channels + 2 * state), 1 / math.sqrt(3 * self.kernel)
-        low, high = math.log(self.dt_min), math.log(self.dt_max)
-        steps = jnp.exp(jax.random.uniform(steps_key, (heads,), dtype, low, high))
+        steps = jnp.exp(log_uniform(self, heads, key=steps_key, dtype=dtype))
         return draw(maps, key=maps_key, dtype=dtype) | {
             "c": constant(0, channels + 2 * state, dtype),
             "b_delta": jnp.log(jnp.expm1(steps)),
@@ -106,26 +100,10 @@ class _Events(NamedTuple):
     reset: Bool[Array, " L"] | None
 
 
-class Mamba2Layer(SequenceLayer):
+class Mamba2Layer(DrawnLayer):
     """Mamba-2's mixer on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {"parameters.A_log": "ssm"}
-    parameters: Parameters
-    kind: Mamba2 = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    state: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: Mamba2, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"Mamba2: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.kind, self.width, self.state, self.dt = kind, width, state, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["W"].dtype
 
     def init_state(self) -> Mamba2State:
         channels = self.parameters["scale"].size
@@ -139,7 +117,7 @@ class Mamba2Layer(SequenceLayer):
         mixed, steps = drive
         if reverse:
             _, reset = reverse_gaps(None, mask, reset)
-            mixed, steps, mask, reset = (None if q is None else q[::-1] for q in (mixed, steps, mask, reset))
+            mixed, steps, mask, reset = backwards(mixed, steps, mask, reset)
         state = self.init_state() if state is None else state
         parameters = self.parameters
         mixed, inputs = convolve_events(parameters["K"], mixed, mask, reset, state.inputs)

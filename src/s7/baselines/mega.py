@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -17,11 +16,12 @@ from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
+from s7.baselines.drawn_layer import DrawnLayer, backwards, check_sizes, event_numbers
 from s7.baselines.transformer import rotated
 from s7.contractions import linear
 from s7.initialization import Normal, Parameters, constant, draw
 from s7.recurrence import recurrence
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 CANNOT_STREAM = "mega attends to the whole past and cannot stream; set chunk to attend within chunks"
 
@@ -49,15 +49,16 @@ class Mega(LayerKind):
     expand: int = 2
 
     def __post_init__(self):
-        if self.chunk < 0:
-            raise ValueError(f"Mega: chunk={self.chunk} must be at least 0")
-        for name, size in (("shared", self.shared), ("expand", self.expand)):
-            if size is not None and size < 1:
-                raise ValueError(f"Mega: {name}={size} must be at least 1")
+        check_sizes(self, "chunk", least=0)
+        check_sizes(self, "shared", "expand")
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "MegaLayer":
         """Make a layer with `state` moving averages in each channel."""
-        return MegaLayer(self, width, state, key=key, dtype=dtype)
+        return MegaLayer.drawn(self, width, state, key=key, dtype=dtype)
+
+    def attention_scores(self, events, outputs):
+        """A score of each event for each event, unless attention is within chunks."""
+        return 0 if self.chunk else events * events
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw normal maps with standard deviation 1/sqrt(columns); biases are zero."""
@@ -109,25 +110,10 @@ class _Events(NamedTuple):
     reset: Bool[Array, " L"] | None
 
 
-class MegaLayer(SequenceLayer):
+class MegaLayer(DrawnLayer):
     """Mega on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {f"parameters.{name}": "ssm" for name in ("alpha", "delta", "beta", "eta")}
-    parameters: Parameters
-    kind: Mega = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: Mega, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"Mega: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.kind, self.width, self.dt = kind, width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["D"].dtype
 
     def init_state(self) -> MegaState:
         if not self.kind.chunk:
@@ -147,7 +133,7 @@ class MegaLayer(SequenceLayer):
         u, v = drive
         if reverse:
             _, reset = reverse_gaps(None, mask, reset)
-            u, v, mask, reset = (None if q is None else q[::-1] for q in (u, v, mask, reset))
+            u, v, mask, reset = backwards(u, v, mask, reset)
         mask = jnp.ones(len(u), bool) if mask is None else mask
         h = constant(0, self.parameters["alpha"].size, u.dtype) if state is None else state.h
         h, read = scan_chunks(partial(_average_piece, self._averages()), h, (u, mask, reset), len(u))
@@ -193,16 +179,6 @@ class MegaLayer(SequenceLayer):
         return found, chunk
 
 
-def _numbers(events: _Events, before: Array | int) -> tuple[Array, Array]:
-    """The sequence of each position, from 0, and the number of each event in it; `before` events came earlier."""
-    count = jnp.cumsum(events.mask)
-    if events.reset is None:
-        return jnp.zeros(len(count), int), count - 1 + before
-    sequence = jnp.cumsum(events.reset)
-    at_start = lax.cummax(jnp.where(events.reset, count - events.mask, 0))
-    return sequence, count - 1 - at_start + jnp.where(sequence > 0, 0, before)
-
-
 def _turned(q: Float[Array, "L Z"], place: Array) -> Float[Array, "L Z"]:
     return rotated(q[:, None], place.astype(q.dtype), 10_000.0)[:, 0]
 
@@ -214,7 +190,7 @@ def _softmax(scores: Array, seen: Bool[Array, "L K"]) -> Array:
 
 def _attend_all(events: _Events) -> Float[Array, "L V"]:
     """Attend to all earlier events of the same sequence."""
-    sequence, number = _numbers(events, 0)
+    sequence, number = event_numbers(events.mask, events.reset, 0)
     seen = events.mask & (sequence == sequence[:, None]) & (number <= number[:, None])
     queries, keys = _turned(events.queries, number), _turned(events.keys, number)
     return _softmax(queries @ keys.T / math.sqrt(queries.shape[1]), seen) @ events.values
@@ -230,7 +206,7 @@ def _attend_piece(
     """
     width = events.keys.shape[1]
     held, before = pending[:-1].reshape(size, -1), pending[-1].astype(int)
-    sequence, number = _numbers(events, before)
+    sequence, number = event_numbers(events.mask, events.reset, before)
     chunk, place = number // size, number % size
     rows = jnp.concatenate([_turned(events.keys, place), events.values], axis=1)
     queries = _turned(events.queries, place)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +16,9 @@ from jaxtyping import Array, Bool, Complex, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
+from s7.baselines.drawn_layer import DrawnLayer, backwards, check_steps, log_uniform
 from s7.initialization import Parameters, draw, split
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,15 @@ class S4(LayerKind):
     dt_max: float = 0.1
 
     def __post_init__(self):
-        if not 0 < self.dt_min <= self.dt_max:
-            raise ValueError(f"S4: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
+        check_steps(self)
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "S4Layer":
         """Make a layer with `state` complex states in each channel."""
-        return S4Layer(self, width, state, key=key, dtype=dtype)
+        return S4Layer.drawn(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Λ, P and B of HiPPO-LegS in every channel, C with variance 1, D normal. Complex numbers are pairs."""
         maps_key, steps_key = split(key, 2)
-        low, high = math.log(self.dt_min), math.log(self.dt_max)
         spectrum, P, B = hippo_legs(state)
 
         def tiled(values: np.ndarray) -> Array:
@@ -60,7 +58,7 @@ class S4(LayerKind):
             "omega": tiled(spectrum.imag),
             "P": tiled(np.stack([P.real, P.imag])),
             "B": tiled(np.stack([B.real, B.imag])),
-            "log_step": jax.random.uniform(steps_key, (width,), dtype, low, high),
+            "log_step": log_uniform(self, width, key=steps_key, dtype=dtype),
         }
 
 
@@ -141,26 +139,12 @@ def _power(matrix: Complex[Array, "H N N"], exponent: int) -> Complex[Array, "H 
     return result
 
 
-class S4Layer(SequenceLayer):
+class S4Layer(DrawnLayer):
     """S4 on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {
         f"parameters.{name}": "ssm" for name in ("decay", "omega", "P", "B", "log_step")
     }
-    parameters: Parameters
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: S4, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"S4: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.width, self.dt = width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["D"].dtype
 
     def init_state(self) -> Complex[Array, " S"]:
         zeros = jnp.asarray(np.zeros(self.parameters["omega"].size), self.dtype)
@@ -172,7 +156,7 @@ class S4Layer(SequenceLayer):
     def states(self, drive, dt=None, mask=None, reset=None, state=None, *, stride=1, reverse=False):
         if reverse:
             _, reset = reverse_gaps(None, mask, reset)
-            drive, mask, reset = (None if q is None else q[::-1] for q in (drive, mask, reset))
+            drive, mask, reset = backwards(drive, mask, reset)
         # The convolution knows neither an initial state nor other sequences. Where it is used, the final state of the
         # recurrence is removed by the compiler unless it is used.
         initial = self.init_state() if state is None else state

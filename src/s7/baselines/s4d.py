@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,9 +16,10 @@ from jaxtyping import Array, Bool, Complex, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
 from s7.baselines.chunks import scan_chunks
+from s7.baselines.drawn_layer import DrawnLayer, check_steps, log_uniform
 from s7.initialization import Parameters, draw, split
 from s7.recurrence import recurrence
-from s7.sequence_layer import LayerKind, SequenceLayer, reverse_gaps
+from s7.sequence_layer import LayerKind, reverse_gaps
 
 
 @dataclass(frozen=True)
@@ -38,26 +37,24 @@ class S4d(LayerKind):
     dt_max: float = 0.1
 
     def __post_init__(self):
-        if not 0 < self.dt_min <= self.dt_max:
-            raise ValueError(f"S4d: dt_min={self.dt_min} and dt_max={self.dt_max} must be positive and in this order")
+        check_steps(self)
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "S4dLayer":
         """Make a layer with `state` complex states in each channel."""
-        return S4dLayer(self, width, state, key=key, dtype=dtype)
+        return S4dLayer.drawn(self, width, state, key=key, dtype=dtype)
 
     def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw the initial parameters: log(-Re A), Im A, log Δ, and C with variance 1 as real and imaginary parts."""
         maps_key, steps_key = split(key, 2)
-        low, high = math.log(self.dt_min), math.log(self.dt_max)
         maps = {"C": ((2, width, state), math.sqrt(0.5)), "D": ((width,), 1.0)}
         return draw(maps, key=maps_key, dtype=dtype) | {
             "decay": jnp.asarray(np.full((width, state), math.log(0.5)), dtype),
             "omega": jnp.asarray(np.tile(math.pi * np.arange(state), (width, 1)), dtype),
-            "log_step": jax.random.uniform(steps_key, (width,), dtype, low, high),
+            "log_step": log_uniform(self, width, key=steps_key, dtype=dtype),
         }
 
 
-class S4dLayer(SequenceLayer):
+class S4dLayer(DrawnLayer):
     """S4D on one sequence; `jax.vmap` batches."""
 
     groups: ClassVar[dict[str, str]] = {
@@ -65,20 +62,6 @@ class S4dLayer(SequenceLayer):
         "parameters.omega": "ssm",
         "parameters.log_step": "ssm",
     }
-    parameters: Parameters
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: S4d, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        for name, size in (("width", width), ("state", state)):
-            if size < 1:
-                raise ValueError(f"S4d: {name}={size} must be at least 1")
-        self.parameters = kind.init(width, state, key=key, dtype=dtype)
-        self.width, self.dt = width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["D"].dtype
 
     def init_state(self) -> Complex[Array, " S"]:
         zeros = jnp.asarray(np.zeros(self.parameters["omega"].size), self.dtype)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,10 +16,11 @@ from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7.baselines.architecture import Architecture, layered
+from s7.baselines.drawn_layer import DrawnLayer, check_sizes
 from s7.contractions import linear
 from s7.initialization import Parameters, constant, draw
 from s7.norm import LayerNorm
-from s7.sequence_layer import LayerKind, SequenceLayer
+from s7.sequence_layer import LayerKind
 
 CANNOT_STREAM = "a transformer cannot stream: it attends to the whole past"
 
@@ -44,16 +44,20 @@ class Transformer(LayerKind):
     base: float = 10_000.0
 
     def __post_init__(self):
-        for name, size in (("heads", self.heads), ("expand", self.expand), ("base", self.base)):
-            if not size >= 1:
-                raise ValueError(f"Transformer: {name}={size} must be at least 1")
+        check_sizes(self, "heads", "expand", "base")
 
     def layer(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> "TransformerLayer":
         """Make a layer. `state` is ignored: attention has no state of fixed size."""
-        return TransformerLayer(self, width, key=key, dtype=dtype)
+        return TransformerLayer.drawn(self, width, state, key=key, dtype=dtype)
 
-    def init(self, width: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
+    def attention_scores(self, events, outputs):
+        """A score of each event for each output, in each head."""
+        return self.heads * events * outputs
+
+    def init(self, width: int, state: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Draw maps with standard deviation 1/sqrt(columns); biases are zero."""
+        if width % self.heads:
+            raise ValueError(f"Transformer: heads={self.heads} does not divide width={width}")
         units = self.expand * width
         shapes = {"W_qkv": (3 * width, width), "W_o": (width, width), "W_1": (units, width), "W_2": (width, units)}
         maps = {name: (shape, 1 / math.sqrt(shape[1])) for name, shape in shapes.items()}
@@ -61,25 +65,8 @@ class Transformer(LayerKind):
         return draw(maps, key=key, dtype=dtype) | biases
 
 
-class TransformerLayer(SequenceLayer):
+class TransformerLayer(DrawnLayer):
     """Attention and perceptron on one sequence; `jax.vmap` batches."""
-
-    parameters: Parameters
-    kind: Transformer = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    dt: float | None = eqx.field(static=True)
-
-    def __init__(self, kind: Transformer, width: int, *, key: PRNGKeyArray, dtype: DTypeLike = jnp.float32):
-        if width < 1:
-            raise ValueError(f"Transformer: width={width} must be at least 1")
-        if width % kind.heads:
-            raise ValueError(f"Transformer: heads={kind.heads} does not divide width={width}")
-        self.parameters = kind.init(width, key=key, dtype=dtype)
-        self.kind, self.width, self.dt = kind, width, None
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        return self.parameters["W_o"].dtype
 
     def init_state(self):
         raise ValueError(CANNOT_STREAM)
@@ -94,11 +81,7 @@ class TransformerLayer(SequenceLayer):
         return attend(drive, dt, mask, reset), None
 
     def output(self, x, u):
-        parameters = self.parameters
-        z = linear(parameters["W_o"], x)
-        normalise, _ = LayerNorm(self.width, self.dtype).prepare(u, None, None)
-        units = jax.nn.gelu(linear(parameters["W_1"], normalise(u + z)) + parameters["b_1"])
-        return z + linear(parameters["W_2"], units) + parameters["b_2"]
+        return feed_forward(self.parameters, x, u)
 
     def _attend(
         self,
@@ -131,6 +114,19 @@ class TransformerLayer(SequenceLayer):
         # Not -inf: padding before the first event attends to nothing, which must not give NaN.
         weights = jax.nn.softmax(jnp.where(seen, scores, jnp.finfo(scores.dtype).min), axis=-1)
         return jnp.einsum("hml,lhd->mhd", weights, v).reshape(len(asking), -1)
+
+
+def normalized(u: Float[Array, "L H"]) -> Float[Array, "L H"]:
+    """Layer norm without scale and shift."""
+    normalise, _ = LayerNorm(u.shape[1], u.dtype).prepare(u, None, None)
+    return normalise(u)
+
+
+def feed_forward(parameters: Parameters, x: Float[Array, "L H"], u: Float[Array, "L H"]) -> Float[Array, "L H"]:
+    """What a transformer adds to its input, from the result x of attention and the normalized input u."""
+    z = linear(parameters["W_o"], x)
+    units = jax.nn.gelu(linear(parameters["W_1"], normalized(u + z)) + parameters["b_1"])
+    return z + linear(parameters["W_2"], units) + parameters["b_2"]
 
 
 def rotated(q: Float[Array, "L N d"], time: Float[Array, " L"], base: float) -> Float[Array, "L N d"]:
