@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import s7
-from s7.encoders import _convolve, _max_pool
+from s7.image_network import convolve, max_pool
 from s7.signal import Signal
 from s7.standardization import units_of
 
@@ -43,7 +43,7 @@ def test_the_convolution_is_that_of_jax(picture, kernel, stride):
     pictures, weights = (jnp.asarray(RNG.normal(size=shape)) for shape in (picture, kernel))
     size = [-(-side // stride) for side in picture[1:3]]
     pull = jnp.asarray(RNG.normal(size=(picture[0], *size, kernel[3])))
-    found = value_and_gradients(_convolve, pictures, weights, stride, pull)
+    found = value_and_gradients(convolve, pictures, weights, stride, pull)
     plain = value_and_gradients(plain_convolution, pictures, weights, stride, pull)
     for mine, theirs in zip(found, plain, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
@@ -58,7 +58,7 @@ def squares(rows, columns):
 
 @jax.jit
 def pooled_and_gradient(pictures, pull):
-    value, back = jax.vjp(_max_pool, pictures)
+    value, back = jax.vjp(max_pool, pictures)
     return value, *back(pull)
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-import s7.patch_encoder  # noqa: F401  (its encoder registers itself, so that files may name it)
+import s7.frame_encoder
+import s7.patch_encoder  # noqa: F401  (these encoders register themselves, so that files may name them)
 from s7.block import BlockConfig
 from s7.encoders import Encoder
 from s7.heads import Head

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from s7.baselines import find_architecture
+from s7.capacity import check_capacity
 from s7.config import ModelConfig, build_config, with_stages
 from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
@@ -17,6 +18,7 @@ from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
 from s7.run_folder import RunFolder
+from s7.sequence_layer import LayerKind
 from s7.settings import Table, build, convert, from_assignments, merge, table_of, to_assignments, unknown
 from s7.standardization import mean_gap
 from s7.tasks import TASKS, Problem, Task, find_task
@@ -119,6 +121,25 @@ class Job:
         if self.minutes is not None and self.training().steps is not None:
             raise ValueError(f"minutes={self.minutes:g} and train.steps={self.training().steps}: omit one of them")
 
+    def check_data(self, problem: Problem) -> None:
+        """Check that the model can be trained on these data.
+
+        Raises:
+            ValueError: If it cannot read them, or needs more memory than there is.
+        """
+        config = self.model_config(problem)
+        check_capacity(self.model, config, problem, self.training().batch_size, test=self.test)
+
+    @property
+    def depends_on_data(self) -> bool:
+        """Whether `check_data` can fail: for attention, and for encoders that not all data suit."""
+        table = self.tables["model"]
+        layer = convert(table.get("layer"), LayerKind | None, "model.layer")
+        if layer is not None and layer.attention_scores(2, 2) > 0:
+            return True
+        kind = table.get("encoder", {}).get("kind")
+        return kind is not None and "completed" in vars(Encoder.registry.find(kind))
+
     def problem(self, folder: DataFolder, say: Callable[[str], None]) -> Problem:
         """Load the task's data."""
         return self.data().load(folder, self.protocol, say)
@@ -207,6 +228,7 @@ class Job:
         folder = RunFolder(out)
         with folder.locked() if Group.current().is_first else nullcontext():
             problem = job.problem(data, say)
+            job.check_data(problem)
             if job._gaps(problem) == "not used":
                 say(f"{job.model} ignores time: the gaps between the events of {job.task} are not used")
             return job._run(problem).fit_in(folder, resume=resume, callbacks=callbacks, say=say)
@@ -253,8 +275,12 @@ def _over(below: Table, above: Table) -> Table:
 
 def _changed(settings: Any, table: Any, where: str) -> Any:
     """An encoder or a head with changed settings, or of another class."""
-    kind = {"encoder": Encoder, "head": Head}[where]
-    return convert(merge({where: table_of(settings)}, {where: table})[where], kind, f"model.{where}")
+    kind: type = {"encoder": Encoder, "head": Head}[where]
+    merged = merge({where: table_of(settings)}, {where: table})[where]
+    if kind is Encoder and isinstance(merged, dict):
+        encoder: Any = Encoder.registry.find(merged["kind"])
+        merged = encoder.completed(merged, settings)
+    return convert(merged, kind, f"model.{where}")
 
 
 def _table(settings: Any) -> Table:

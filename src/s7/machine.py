@@ -56,6 +56,17 @@ def peak_memory_mb() -> float:
     return most / 2**20 if sys.platform == "darwin" else most / 2**10
 
 
+def memory_bytes() -> int:
+    """The memory that this process may use: that of the machine, or the limit of its container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(limit).read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return total
+
+
 def versions() -> dict[str, str]:
     """The versions of S7, JAX and Python."""
     import jax

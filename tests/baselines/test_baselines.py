@@ -12,13 +12,14 @@ import pytest
 import s7
 from s7.baselines import Architecture, architectures, find_architecture
 from s7.block import Block, BlockConfig
-from s7.config import build_config
-from s7.encoders import LinearEncoder
+from s7.config import ModelConfig, build_config
+from s7.encoders import Encoder, LinearEncoder
+from s7.frame_encoder import FrameEncoder
 from s7.heads import Mean
 from s7.job import Job
 from s7.model import S7Model
 from s7.sequence_layer import LayerKind
-from s7.settings import merge
+from s7.settings import convert, merge
 from s7.signal import Signal
 from s7.training.groups import parameter_groups
 
@@ -27,7 +28,7 @@ SHAPE = {"width": WIDTH, "state": STATE, "stages": [{"depth": 1, "stride": 4}, {
 GIVEN = {"encoder": LinearEncoder(2), "head": Mean(3)}
 KINDS = {kind.__name__: kind for kind in LayerKind.registry.builtin.values()}
 # One of each way to keep a state; the other cells have the same driver.
-MODELS = ["s5", "s4d", "mamba", "lstm", "phased-lstm", "transformer", "bi-rnn", "bi-s5"]
+MODELS = ["s5", "s4d", "mamba", "lstm", "phased-lstm", "transformer", "bi-rnn", "bi-s5", "cnn-s5"]
 ENDLESS = ("Transformer", "Mega")
 
 
@@ -44,7 +45,8 @@ def shaken(module):
 
 
 def padded(u, dt, filling: float, places: int = 3):
-    return jnp.pad(u, ((0, places), (0, 0)), constant_values=filling), jnp.pad(dt, (0, places), constant_values=filling)
+    edges = [(0, places)] + [(0, 0)] * (u.ndim - 1)
+    return jnp.pad(u, edges, constant_values=filling), jnp.pad(dt, (0, places), constant_values=filling)
 
 
 @cache
@@ -102,22 +104,41 @@ def model_of(name: str, **changes) -> S7Model:
     """A small model that pools; bi-s5 is in no catalogue."""
     if name == "bi-s5":
         name, changes = "s5", {"bidirectional": True}
+    return shaken(S7Model(config_of(name, **changes), key=jax.random.key(0)))
+
+
+def config_of(name: str, **changes) -> ModelConfig:
+    """The configuration of a small model. A model of frames reads four events in each."""
     table = merge(SHAPE, find_architecture(name).settings) | changes
-    return shaken(S7Model(build_config(table, "model", GIVEN), key=jax.random.key(0)))
+    given = dict(GIVEN)
+    if "encoder" in table:
+        layer = table.pop("encoder")["layer"] | {"shape": [9, 8, 2], "events": 4}
+        given["encoder"] = convert({"kind": "FrameEncoder", "layer": layer}, Encoder, "encoder")
+        table["stages"] = SHAPE["stages"]
+    return build_config(table, "model", given)
+
+
+def inputs_of(model: S7Model) -> tuple[jax.Array, jax.Array]:
+    """Events that the model's encoder reads, and their gaps."""
+    u, dt = events(2)
+    if isinstance(model.config.encoder, FrameEncoder):
+        return jnp.asarray(np.random.default_rng(1).integers(0, 144, LENGTH)), dt
+    return u, dt
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model(name):
     """Padding, packing and chunks do not change outputs, with pooling and several stages."""
-    u, dt = events(2)
+    built = model_of(name)
+    u, dt = inputs_of(built)
     segments = np.full(16, -1)
     segments[:CUT], segments[8 : 8 + LENGTH - CUT] = 0, 1
     place = np.flatnonzero(segments >= 0)
 
     @eqx.filter_jit
     def run(model):
-        found = {"whole": model(u, dt), "padded": model(*padded(u, dt, 7.0), LENGTH)}
-        rows = jnp.zeros((16, 2)).at[place].set(u), jnp.zeros(16).at[place].set(dt)
+        found = {"whole": model(u, dt), "padded": model(*padded(u, dt, 7), LENGTH)}
+        rows = jnp.zeros((16, *u.shape[1:]), u.dtype).at[place].set(u), jnp.zeros(16).at[place].set(dt)
         found["packed"] = model.packed(rows[0], segments, 2, rows[1])
         found["alone"] = jnp.stack([model(u[:CUT], dt[:CUT]), model(u[CUT:], dt[CUT:])])
         if name not in ("transformer", "bi-rnn", "bi-s5"):
@@ -126,7 +147,7 @@ def test_a_model(name):
                 found["pieces"], state = model.chunk(u[piece], state, dt[piece])
         return found
 
-    found = run(model_of(name))
+    found = run(built)
     close(found["padded"], found["whole"])
     close(found["packed"], found["alone"])
     close(found.get("pieces", found["whole"]), found["whole"])
@@ -155,12 +176,8 @@ def test_gaps_can_be_ignored():
 
 
 def test_which_models_know_of_time():
-    found = {
-        name
-        for name, kind in architectures().items()
-        if build_config(merge(SHAPE, kind.settings), "model", GIVEN).reads_gaps
-    }
-    state_spaces = {"s7", "s5", "eventssm", "s4d", "lru", "stablessm", "transformer"}
+    found = {name for name in architectures() if config_of(name).reads_gaps}
+    state_spaces = {"s7", "s7-full", "cnn-s5", "bet", "s5", "eventssm", "s4d", "lru", "stablessm", "transformer"}
     decaying = {
         "rnn-decay",
         "gru-d",
@@ -180,8 +197,9 @@ def test_which_models_know_of_time():
 
 
 def test_every_layer_is_in_the_catalogue():
-    named = {kind.settings["layer"]["kind"] for kind in architectures().values() if "layer" in kind.settings}
-    assert named == set(KINDS)
+    layers = [kind.settings.get("layer") for kind in architectures().values()]
+    layers += [kind.settings.get("encoder", {}).get("layer") for kind in architectures().values()]
+    assert {layer["kind"] for layer in layers if layer} == set(KINDS)
 
 
 USERS_MODULE = """

@@ -34,12 +34,14 @@ def filtered(predict, observe=lambda p, drive, gap: drive):
                 blocks = np.einsum("j,jbmn->bmn", weights / weights.sum(), p["A"] * band)
                 A = np.block([[blocks[0], blocks[1]], [blocks[2], blocks[3]]])
                 mean, covariance = predict(A, mean, covariance, np.diag(positive(p["noise"])), gap)
-            encoded = observe(p, p["W"] @ event + p["b"], gap)
+            active = np.maximum(event, 0)
+            active = active / np.hypot(np.linalg.norm(active), 1e-6)
+            encoded = observe(p, p["W"] @ active + p["b"], gap)
             gain = covariance @ H.T @ np.linalg.inv(H @ covariance @ H.T + np.diag(positive(encoded[M:])))
             mean = mean + gain @ (encoded[:M] - H @ mean)
             covariance = diagonals((np.eye(2 * M) - gain @ H) @ covariance)
             spread = [np.diag(covariance), np.diag(covariance[M:, :M])]
-            outputs.append(p["R"] @ np.concatenate([mean, *spread]) + p["r"])
+            outputs.append(np.tanh(p["R"] @ np.concatenate([mean, *spread]) + p["r"]))
         return np.array(outputs)
 
     return written

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jax.nn import elu, softmax
+from jax.nn import elu, relu, softmax
 from jaxtyping import Array, Float
 
 from s7.baselines.architecture import Architecture, bare
@@ -20,6 +20,8 @@ from s7.initialization import Parameters, constant, draw, split
 
 # The variance of the state before the first observation.
 _INITIAL_VARIANCE = 10.0
+# Added to the length of activations, so that it is never zero.
+_SHORTEST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class Rkn(Cell):
 
     The covariance of the state has three diagonals: of the upper half (u), of the lower half (l), and between them (s).
 
-        (w_k, ρ_k) = W x_k + b        r_k = elu(ρ_k) + 1                               encoder of the input x_k
+        h_k = relu(x_k) / ‖relu(x_k)‖        (w_k, ρ_k) = W h_k + b        r_k = elu(ρ_k) + 1
         q = σᵤ / (σᵤ + r_k)           zᵤ += q (w_k - zᵤ)        z_l += (σ_s / (σᵤ + r_k)) (w_k - zᵤ)
         A = Σ_j softmax(W_α z + b_α)_j A_j        z ← A z       Σ ← diagonals of (A Σ Aᵀ + noise)
 
-    The A_j are four banded blocks. The output is linear in the updated mean and variances. Time gaps are ignored.
+    The A_j are four banded blocks. The output is tanh(R (z, Σ) + r) of the updated mean and diagonals, the hidden layer
+    of the published decoder, which has separate halves for the mean and the variance of the target. Time gaps are
+    ignored. On images, the published encoder is `ImageEncoder` with 30 features x_k, of which h_k is the last layer.
 
     Args:
         basis: The number of matrices A_j.
@@ -87,6 +91,12 @@ class Rkn(Cell):
         observed, variance = jnp.split(self.observe(parameters, drive, dt), 2)
         return *update(mean, covariance, observed, elu(variance) + 1), jnp.ones_like(started)
 
+    def drive(self, parameters, u):
+        """The end of the encoder: activations of unit length, and an affine map."""
+        h = relu(u)
+        length = jnp.sqrt(jnp.sum(h * h, axis=1, keepdims=True) + _SHORTEST**2)
+        return linear(parameters["W"], h / length) + parameters["b"]
+
     def observe(self, parameters: Parameters, drive: Float[Array, " Z"], dt: Float[Array, ""]) -> Array:
         """The latent observation and the raw parameter of its variance."""
         return drive
@@ -118,8 +128,8 @@ class Rkn(Cell):
         return jnp.concatenate(state[:2])
 
     def output(self, parameters, read):
-        """An affine map of mean and covariance."""
-        return linear(parameters["R"], read) + parameters["r"]
+        """The hidden layer of the decoder, from mean and covariance."""
+        return jnp.tanh(linear(parameters["R"], read) + parameters["r"])
 
 
 def update(
@@ -147,7 +157,7 @@ class RknModel(Architecture, name="rkn"):
 
 @dataclass(frozen=True)
 class RknDt(Rkn):
-    """RKN whose encoder reads the gap before each event as a further input: (w_k, ρ_k) = W x_k + v dt_k + b.
+    """RKN whose encoder reads the gap before each event as a further input: (w_k, ρ_k) = W h_k + v dt_k + b.
 
     Used as a baseline by Schirmer et al. 2022.
     """

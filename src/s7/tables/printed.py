@@ -66,12 +66,14 @@ EVENTS = Table(
     (
         Line("LSN", "lsn", ("", "95.1 (0.2M)", "80.7 (2.5M)")),
         Line("SGN", "sgn", ("", "94.6 (3.9M)", "77.4 (3.9M)")),
-        Line("CNN+S5", None, ("97.8 (6.8M)", "93.8 (3.9M)", "81.2 (4.2M)")),
-        Line("BET", None, ("98.8", "", "")),
+        Line("CNN+S5", "cnn-s5", ("97.8 (6.8M)", "93.8 (3.9M)", "81.2 (4.2M)")),
+        Line("BET", "bet", ("98.8", "", "")),
         Line("EventSSM", "eventssm", ("97.7 (5.4M)", "95.5 (0.4M)", "87.1 (0.6M)")),
         Line("S7", "s7", ("99.2 (4.1M)", "96.3 (0.5M)", "88.2 (0.6M)")),
     ),
     notes=(
+        "The equations of BET and the network of CNN+S5 are not public. `bet` and `cnn-s5` are the nearest versions: a "
+        "transformer on binary frames of events, and S5 on convolutional features of such frames.",
         "On DVS-Gesture and SHD, the published S7 selects its epoch on the test set; so does the protocol `paper`.",
         "Runs on the sample of ten recordings of DVS-Gesture test on their training data and are omitted.",
     ),
