@@ -2,12 +2,16 @@
 
 Every run has its own process and folder, so a failed run does not stop the others. Repeat the command to resume
 unfinished runs and retry failed ones.
+
+With --search, a setting of each model is chosen on validation data before the comparison, with the same values and the
+same budget for every model.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from s7.cli.options import names
+from s7.cli.options import duration, names
 from s7.cli.study import add_study, run_study, study_config
 
 
@@ -17,13 +21,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models", type=names, required=True, metavar="A,B,…", help="models such as s7,s5,lstm (s7 models lists them)"
     )
+    parser.add_argument(
+        "--search",
+        metavar="NAME=A,B,…",
+        help="choose a setting of each model on validation data first, such as learning_rate=1e-3,3e-3,1e-2,3e-2",
+    )
+    parser.add_argument(
+        "--search-share",
+        type=duration,
+        default=0.25,
+        metavar="F",
+        help="budget of each trial of the search, as a part of that of a run (default 0.25)",
+    )
     add_study(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the trials that are not finished and print the comparison, best model first."""
     from s7.study import Study, Variant
+    from s7.study.search import Search
 
+    search = None if options.search is None else Search.parse(options.search, options.search_share)
+    config = study_config(options)
+    if search is not None:
+        config = replace(config, search=search.record())
     out = options.out or Path("runs") / f"compare-{options.task.replace(':', '.')}"
-    study = Study(study_config(options), tuple(Variant(name) for name in options.models), options.seeds, out)
-    return run_study(study, options, lambda summary: summary.table(), lambda summary: summary.ranked())
+    study = Study(config, tuple(Variant(name) for name in options.models), options.seeds, out)
+    return run_study(study, options, lambda summary: summary.table(), lambda summary: summary.ranked(), search)

@@ -1,16 +1,18 @@
 """A study: variants of a model, trained on one task with several seeds under one configuration."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from s7.data.folder import DataFolder
 from s7.job import Job
 from s7.run_folder import RunFolder
 from s7.settings import Table, merge, to_assignments
 from s7.storage import write_atomically
 from s7.study.messages import TrialSpec
+from s7.tasks import Problem
 
 CONFIG = "study.json"
 
@@ -51,6 +53,7 @@ class StudyConfig:
         settings: Settings over those of the preset, in the sections data, model and train.
         minutes: Training time of each trial; None for the epochs or steps of the settings.
         test: Whether to evaluate on the test data.
+        search: The search that chose a setting of each variant, if there was one (see search.py).
     """
 
     task: str
@@ -59,6 +62,7 @@ class StudyConfig:
     minutes: float | None = None
     settings: Table = field(default_factory=dict)
     test: bool = True
+    search: Table | None = None
 
     def __post_init__(self):
         if self.minutes is not None and not self.minutes > 0:
@@ -117,6 +121,17 @@ class Study:
         """Raise an error for invalid settings, before the first trial starts."""
         for variant in self.variants:
             self.job(variant, 0).check()
+
+    def check_data(self, folder: DataFolder, say: Callable[[str], None]) -> None:
+        """Raise an error if a model cannot be trained on the task's data, before the first trial starts."""
+        problems: dict[str, Problem] = {}
+        for variant in self.variants:
+            job = self.job(variant, 0)
+            if job.depends_on_data:
+                settings = repr(job.tables["data"])
+                if settings not in problems:
+                    problems[settings] = job.problem(folder, say)
+                job.check_data(problems[settings])
 
     def trials(self) -> Iterator[Trial]:
         """All trials, seed by seed, so that the variants of an interrupted study can be compared."""

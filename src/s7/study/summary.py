@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -10,6 +10,7 @@ from typing import Any
 
 from s7.publishing.text import MISSING, metric_mean_std, metric_name, metric_value, table
 from s7.records import Result
+from s7.study.search import Searched
 from s7.study.study import Study, Variant
 
 # A difference of more than this many standard errors is significant.
@@ -27,6 +28,7 @@ class Score:
         epochs, minutes, steps_per_second: Means over the runs.
         peak_memory_mb: The maximum over the runs.
         gaps: Whether the model uses the time gaps: "used", "not used", or "none" if the data have no gaps.
+        search: The outcome of a search on validation data, as a table of `Searched`; None without one.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Score:
     steps_per_second: float | None = None
     peak_memory_mb: float | None = None
     gaps: str = ""
+    search: dict[str, Any] | None = None
 
     @property
     def values(self) -> list[float]:
@@ -96,8 +99,14 @@ class Summary:
     baselines: dict[str, dict[str, float]]
 
     @classmethod
-    def of(cls, study: Study, failures: dict[str, str]) -> "Summary":
-        """Read the results of a study. `failures` are the reasons that `Runner.run` returned."""
+    def of(cls, study: Study, failures: dict[str, str], searched: Mapping[str, Searched] | None = None) -> "Summary":
+        """Read the results of a study.
+
+        Args:
+            study: The study.
+            failures: The reasons that `Runner.run` returned.
+            searched: The outcome of a search for each variant, by its name.
+        """
         results: dict[str, list[Result]] = {variant.name: [] for variant in study.variants}
         failed: dict[str, list[str]] = {variant.name: [] for variant in study.variants}
         for trial in study.trials():
@@ -109,6 +118,8 @@ class Summary:
         scores = [
             Score.of(variant, results[variant.name], failed[variant.name], first.metric) for variant in study.variants
         ]
+        if searched is not None:
+            scores = [replace(score, search=asdict(searched[score.name])) for score in scores]
         config = study.config
         return cls(config.task, config.protocol, first.metric, first.better, tuple(scores), dict(first.baselines))
 
@@ -137,6 +148,7 @@ class Summary:
     def table(self) -> str:
         """A table for the terminal, best score first, with the cost of each model."""
         heads = ["model", f"{self.split} {metric_name(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
+        setting = self.searched
         rows = []
         for score in self.ranked():
             costs = [
@@ -144,10 +156,18 @@ class Summary:
                 for cost in (score.epochs, score.minutes, score.steps_per_second)
             ]
             memory = MISSING if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
-            rows.append([*self._cells(score), _parameters(score), *costs, memory])
+            chosen = [chosen_text(score)] if setting else []
+            rows.append([*self._cells(score), _parameters(score), *costs, memory, *chosen])
+        heads += ["steps/s", "memory", *([setting] if setting else [])]
         for name, values in self.baselines.items():
-            rows.append([name, metric_value(self.metric, values.get(self.metric)), *[MISSING] * 6])
-        return "\n".join([table([*heads, "steps/s", "memory"], rows), *self.notes()])
+            rows.append([name, metric_value(self.metric, values.get(self.metric)), *[MISSING] * (len(heads) - 2)])
+        return "\n".join([table(heads, rows), *self.notes()])
+
+    @property
+    def searched(self) -> str:
+        """The name of the setting that was searched, without its section; empty without a search."""
+        found = [score.search["setting"] for score in self.scores if score.search]
+        return found[0].rpartition(".")[2].replace("_", " ") if found else ""
 
     def ablation(self) -> str:
         """A table for the terminal that compares each variant with the first."""
@@ -182,6 +202,8 @@ class Summary:
         if blind:
             subject = "This model ignores" if len(blind) == 1 else "These models ignore"
             notes.append(f"{subject} time gaps: {', '.join(blind)}")
+        for score in self.scores:
+            notes += search_notes(score)
         return notes
 
     def record(self) -> dict[str, Any]:
@@ -224,6 +246,24 @@ def comparison_text(metric: str, compared: Comparison) -> tuple[str, str]:
     is_zero = size == metric_value(metric, 0.0)
     sign = "" if is_zero else "+" if compared.difference > 0 else "−"
     return sign + size, compared.verdict or MISSING
+
+
+def chosen_text(score: Score) -> str:
+    """The value that a search chose."""
+    value = None if score.search is None else score.search["chosen"]
+    return MISSING if value is None else f"{value:g}"
+
+
+def search_notes(score: Score) -> list[str]:
+    """What to know about a search: that no trial finished, or that the chosen value is at the edge of the range."""
+    if score.search is None:
+        return []
+    found = Searched(**score.search)
+    if found.chosen is None:
+        return [f"{score.name}: no trial of the search finished; its {found.setting} is that of the preset"]
+    if found.at_the_edge:
+        return [f"{score.name}: {found.setting}={found.chosen:g} is at the edge of the range that was searched"]
+    return []
 
 
 def _parameters(score: Score) -> str:
