@@ -38,13 +38,17 @@ RENAMED = {old: new for old, new in settings.RENAMED.items() if old != "steps"}
 
 @dataclass(frozen=True)
 class Epoch:
-    """One line of metrics.jsonl. `train` and `valid` map metric names to values; `best` marks a new best epoch."""
+    """One line of metrics.jsonl. `train` and `valid` map metric names to values; `best` marks a new best epoch.
+
+    `seconds` and `cpu_seconds` are the training time and the processor time of all threads, from the start.
+    """
 
     epoch: int
     train: dict[str, float]
     valid: dict[str, float]
     step: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     learning_rate: float | None = None
     best: bool = False
 

@@ -31,4 +31,4 @@ def numbers(folder: Path) -> tuple[list[dict], dict]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result = json.loads((folder / "result.json").read_text())
     names = ("best_epoch", "valid", "test", "data_sha256", "parameters")
-    return [{**line, "seconds": 0} for line in lines], {name: result[name] for name in names}
+    return [{**line, "seconds": 0, "cpu_seconds": 0} for line in lines], {name: result[name] for name in names}

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from s7.publishing.plots import COLOURS, INK, SOFT, WIDTH, log_scale, whole_numbers, wrapped
 from s7.publishing.text import is_percent, metric_name
+from s7.records import Epoch
 from s7.report.run import Run
 
 TRAIN, VALID = SOFT, COLOURS[0]
@@ -72,9 +73,12 @@ def error_scale(axes: Axes, name: str, values: np.ndarray) -> None:
 def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
     """The validation metric of every run; runs of a group share a colour.
 
-    Several groups are shown over minutes instead of epochs, as their epochs may take different times.
+    Several groups are shown over minutes instead of epochs, as their epochs may take different times: minutes of
+    processor time, if all runs recorded it.
     """
-    timed = len(groups) > 1 and all(epoch.seconds for runs in groups for run in runs for epoch in run.epochs)
+    every_epoch = [epoch for runs in groups for run in runs for epoch in run.epochs]
+    measured = all(epoch.cpu_seconds for epoch in every_epoch)
+    timed = len(groups) > 1 and (measured or all(epoch.seconds for epoch in every_epoch))
     figure = Figure(figsize=(WIDTH, max(3.8, 0.3 * len(groups))), layout="constrained")
     axes = figure.subplots()
     factor = 100 if is_percent(metric) else 1
@@ -84,19 +88,20 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
             line = factor * run.history("valid", metric)
             every.append(line)
             colour, style = COLOURS[place % len(COLOURS)], "-" if place < len(COLOURS) else "--"
-            when = _minutes(run) if timed else _numbers(run)
+            when = _minutes(run, measured) if timed else _numbers(run)
             marker = "." if len(when) < 3 else ""
             axes.plot(
                 when, line, style, marker=marker, color=colour, linewidth=1.2, label=None if n else wrapped(label)
             )
             best = run.record.best
             if best is not None and metric in best.valid:
-                at = best.seconds / 60 if timed else best.epoch
+                at = _seconds(best, measured) / 60 if timed else best.epoch
                 axes.plot(at, factor * best.valid[metric], "o", color=colour, markersize=4)
     error_scale(axes, metric, np.concatenate(every))
     name = metric_name(metric)
     title = f"{name} on the validation set" + (", %" if is_percent(metric) else "")
-    axes.set(xlabel="minutes of training" if timed else "epoch", title=title)
+    of = "processor time" if measured else "training"
+    axes.set(xlabel=f"minutes of {of}" if timed else "epoch", title=title)
     axes.margins(x=0.02)
     if not timed:
         whole_numbers(axes)
@@ -104,8 +109,12 @@ def overlay(groups: list[list[Run]], labels: list[str], metric: str) -> Figure:
     return figure
 
 
-def _minutes(run: Run) -> np.ndarray:
-    return np.array([epoch.seconds / 60 for epoch in run.epochs])
+def _minutes(run: Run, measured: bool) -> np.ndarray:
+    return np.array([_seconds(epoch, measured) / 60 for epoch in run.epochs])
+
+
+def _seconds(epoch: Epoch, measured: bool) -> float:
+    return epoch.cpu_seconds if measured else epoch.seconds
 
 
 def _numbers(run: Run) -> np.ndarray:

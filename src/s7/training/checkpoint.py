@@ -41,6 +41,7 @@ class Position:
     Attributes:
         epoch: finished epochs; `batch` batches of the next are done, `step` batches in all.
         seconds: training time, of which steps waited `waited` seconds for their batches.
+        cpu_seconds: processor time of all threads.
         sums, count: of the current epoch.
         best, best_loss: validation metric and loss of epoch `best_epoch`.
         stopped: why training stopped before its last step; empty if it did not.
@@ -52,6 +53,7 @@ class Position:
     step: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    cpu_seconds: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
     count: float = 0.0
     best: float | None = None

@@ -10,6 +10,7 @@ class Clock:
 
     def __init__(self, position: Position):
         self._at, self._before, self._began = position, position.seconds, time.perf_counter()
+        self._cpu = position.cpu_seconds - time.process_time()
         self.first_batch, self.waited = position.batch, 0.0
         self._asked = 0.0
 
@@ -21,6 +22,7 @@ class Clock:
     def read(self) -> None:
         """Update the position's time."""
         self._at.seconds = self._before + self.spent
+        self._at.cpu_seconds = self._cpu + time.process_time()
 
     def waiting(self) -> "Clock":
         """A context that counts as waiting for data."""

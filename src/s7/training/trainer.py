@@ -307,6 +307,7 @@ class Trainer:
             "epoch": at.epoch,
             "step": at.step,
             "seconds": round(at.seconds, 3),
+            "cpu_seconds": round(at.cpu_seconds, 3),
             "learning_rate": self.learning_rate,
             "train": self.objective.summary(means),
             "valid": valid,
