@@ -91,6 +91,15 @@ def test_every_initial_state_remembers(transition, key):
     assert len(np.unique(modulus.round(6))) == 4 or isinstance(transition, s7.Step)
 
 
+def test_without_reparameterization_the_initial_spectrum_is_stable(key):
+    """With inputs of unit variance, in regular and in asynchronous time; a million steps of them do not overflow."""
+    layer = s7.S7Layer(64, 32, key=key, transition=s7.Plain(tau=(1, 50)))
+    u = np.random.default_rng(0).standard_normal((2000, 64)).astype(np.float32)
+    w = np.asarray(layer.transition.raw(layer.rates, jnp.asarray(u)))
+    assert np.mean(np.abs(w) < 1) > 0.998
+    assert np.log(np.abs(w) + 1e-9).mean(0).max() < 0  # products of factors go to zero
+
+
 def test_a_single_time_constant_is_the_geometric_mean():
     np.testing.assert_allclose(time_ladder(1, 2, 50), [10.0])
 

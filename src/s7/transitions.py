@@ -152,7 +152,9 @@ class Stable(Transition):
 class Plain(Transition):
     """The ablation without reparameterization: a_k = w_k, or exp((w_k - 1) dt_k) in asynchronous time.
 
-    |a_k| is not bounded. `gain` and `tau` are those of `Stable`.
+    |a_k| is not bounded, and training can make it exceed 1. Only the initial spectrum is stable: the rows of W_w start
+    so small that |w_k| < 1 within three standard deviations of an input of unit variance. Otherwise states that start
+    with a long memory, at w = 1 - 1/τ, would grow in the first batch. `gain` and `tau` are those of `Stable`.
     """
 
     gain: Gain = "rate"
@@ -165,6 +167,14 @@ class Plain(Transition):
     def spectrum(self, block, key):
         """w = 1 - 1/τ for each time constant τ."""
         return {"w": 1 - 1 / time_ladder(block, *self.tau)}
+
+    def init(self, width, state, blocks, *, key, dtype):
+        """As for other transitions, with each row of W_w scaled down to a third of the distance of its w from ±1."""
+        parameters = super().init(width, state, blocks, key=key, dtype=dtype)
+        if self.selective:
+            room = (1 - jnp.abs(parameters["w"])) / 3
+            parameters["W_w"] *= jnp.minimum(1, room / SELECTIVE_SCALE)[:, None]
+        return parameters
 
     def discretize(self, parameters, w, dt):
         """The gains are those of `Stable` with r = 1 - w."""
