@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import s7
-from s7.bench import problems, train
+from s7.bench import models, problems, train
+from s7.bench.table import Table
 from s7.model import S7Model
 from s7.presets import tasks_with
 
@@ -26,6 +27,16 @@ def test_training_steps(task, preset, batch, only_xla):
     assert row["step_of_sgemm"] == pytest.approx(2 * row["multiply_adds"] / row["step_ms"] / 1e6 / 100)
     assert row["compile_s"] > 0
     assert row["memory_mb"] > 0
+
+
+def test_models_are_compared_with_their_arithmetic(monkeypatch):
+    monkeypatch.setattr(models, "sgemm_rate", lambda clock: 100.0)
+    row, skipped = models.rows("human-activity", ["lstm", "cnn-s5"], length=2, runs=1)
+    assert (row["implementation"], row["batch"], row["length"]) == ("lstm", 16, 2)
+    assert row["slowness"] == pytest.approx(row["step_ms"] / (row["step_mflop"] / 20))
+    assert "not tokens" in skipped["skipped"]
+    lines = [Table("models").line(one) for one in (row, skipped)]
+    assert lines[1].endswith("choose another model")
 
 
 def test_every_preset_has_a_kind_of_data():

@@ -3,6 +3,7 @@
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -34,7 +35,7 @@ def describe(command: str, sizes: tuple[int, ...] = SIZES) -> Row:
     }
 
 
-def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
+def sgemm_rate(sizes: tuple[int, ...] = SIZES, clock: Callable[[], float] = time.perf_counter) -> float:
     """Return GFLOP/s of square float32 matrix products on all threads: the best of NumPy and JAX at these sizes."""
     rates = []
     rng = np.random.default_rng(0)
@@ -47,7 +48,7 @@ def sgemm_rate(sizes: tuple[int, ...] = SIZES) -> float:
         }
         for run in implementations.values():
             run()
-        rates += [2 * size**3 / seconds / 1e9 for seconds in best_of(10, implementations, seconds=0.5).values()]
+        rates += [2 * size**3 / seconds / 1e9 for seconds in best_of(10, implementations, 0.5, clock).values()]
     time.sleep(SETTLING)
     return max(rates)
 

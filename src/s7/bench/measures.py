@@ -47,8 +47,8 @@ def _layer_name(row: Row) -> str:
     return ", ".join(row["tasks"]) or "layer"
 
 
-_LENGTH = Column("L", lambda row: f"{row['length']:,}")
-_BATCH = Column("batch", lambda row: str(row["batch"]))
+_LENGTH = Column("L", lambda row: f"{row['length']:,}" if "length" in row else "")
+_BATCH = Column("batch", lambda row: str(row.get("batch", "")))
 _WIDTH = Column("H", lambda row: str(row["width"]))
 _STATE = Column("P", lambda row: str(row["state"]))
 _TASK = Column("task", lambda row: row["task"])
@@ -105,6 +105,16 @@ BENCHMARKS = {
             Measure("step_of_sgemm", "Training step, rate relative to sgemm", "/sgemm"),
             Measure("compile_s", "Compilation of a step, s", "compile s"),
             Measure("memory_mb", "Memory of the step's program, MB", "MB"),
+        ),
+    ),
+    "models": Benchmark(
+        "Training steps of other models",
+        (_TASK, _BATCH, _LENGTH),
+        (
+            Measure("step_ms", "Training step, ms of processor time", "step ms"),
+            Measure("step_mflop", "Million operations in a step", "Mflop"),
+            Measure("step_of_sgemm", "Training step, rate relative to sgemm", "/sgemm"),
+            Measure("slowness", "Time relative to its arithmetic at a fifth of sgemm", "× bar"),
         ),
     ),
     "stream": Benchmark(

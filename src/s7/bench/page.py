@@ -44,6 +44,11 @@ at most 16,384 events per batch. Models of the preset `ours` have the encoder, h
 and read random data of the same kind and typical length, with at most 65,536 events per batch. Rates count one
 multiply-add per weight of each matrix, wherever it is applied, three times for forward and backward. Compilation
 includes tracing. Memory is what the compiled program plans for its arguments, results and temporary arrays.""",
+    "models": """\
+A complete training step of other models with the preset `ours` of the task, on random data of the same kind, in
+processor time on one thread. Operations are those of the traced step, including activations, norms and the optimizer: a
+multiply-add is two, everything else one per number. The last table divides the time of a step by the time that its
+arithmetic would take at a fifth of the speed of sgemm.""",
     "files": """\
 Files of simulated events, read on one core. `blocks` decodes a file piece by piece without keeping the events, `whole`
 returns all events at once, and `copy` reads the file into memory without decoding it. Times are those of the processor.

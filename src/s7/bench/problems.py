@@ -77,8 +77,15 @@ class TrainCase:
         return _batch(self.config.encoder, self.config.head, self.objective, self.batch, self.length, self.gaps)
 
 
-def train_case(task: str, name: str, length: int | None = None) -> TrainCase:
-    """Return the case of a preset at a length; by default the one that is typical of the task."""
+def train_case(task: str, name: str, length: int | None = None, model: str = "s7") -> TrainCase:
+    """Return the case of a preset at a length; by default the one that is typical of the task.
+
+    Args:
+        task: The task.
+        name: The preset, "paper" or "ours".
+        length: The length of sequences.
+        model: The architecture, with the preset "ours".
+    """
     if name == "paper":
         length = length or PAPER_LENGTH
         training = build(TrainConfig, preset(task, name)["train"], "train")
@@ -86,7 +93,7 @@ def train_case(task: str, name: str, length: int | None = None) -> TrainCase:
         return TrainCase(task, name, paper_config(task), training, s7.CrossEntropy(OUTPUTS), size, length, False)
     kind = KINDS[task]
     length = length or kind.length
-    job = Job(task, preset=name)
+    job = Job(task, model, preset=name)
     training = job.training()
     size = min(training.batch_size, max(1, OURS_EVENTS // (length * kind.head.documents)))
     config = job.model_config(_problem(replace(kind, length=2)))

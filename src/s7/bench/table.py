@@ -46,11 +46,12 @@ class Table:
         ]
         if row.get("skipped"):
             return "  ".join([*cells, row["skipped"]])
+        note = [row["note"]] if row.get("note") else []
         for measure in self._measures:
             cells.append(f"{number(row.get(measure.field), 3):>{NUMBER}}")
             if measure.ratio:
                 cells.append(f"{number(row[measure.ratio], 3):>{NUMBER}}")
-        return "  ".join(cells).rstrip()
+        return "  ".join([*cells, *note]).rstrip()
 
 
 def _text(title: str, text: str) -> str:

@@ -44,7 +44,7 @@ def preset_tasks(presets: Sequence[str], names: Sequence[str] | None = None) -> 
 class Training:
     """A model being trained under one backend. Each call is one step."""
 
-    def __init__(self, step: TrainStep, optimizer: AdamW, state: TrainState, batch: Batch, backend: str):
+    def __init__(self, step: TrainStep, optimizer: AdamW, state: TrainState, batch: Batch, backend: str | None):
         # A step donates the memory of its state, so each backend trains a copy.
         self._state = jax.tree.map(jnp.array, state)
         self._numbers, self._batch, self._key = (

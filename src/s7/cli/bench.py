@@ -57,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--events", type=count, default=4_000_000, metavar="N", help="events per file (default 4,000,000)"
     )
     parsers["train"].add_argument(
+        "--models",
+        type=names,
+        metavar="A,B",
+        help="compare these models with their arithmetic, in processor time, on each of --tasks (default: walker2d)",
+    )
+    parsers["train"].add_argument(
         "--preset",
         choices=("paper", "ours", "both"),
         default="paper",
@@ -113,7 +119,8 @@ def _print_rows(options: argparse.Namespace, measure: "Measurement", say: "Say")
 
     say("measuring matrix multiplication")
     machine = describe(options.line)
-    table = Table(options.benchmark, omit=() if getattr(options, "memory", True) else ("memory_mb",))
+    name = "models" if getattr(options, "models", None) else options.benchmark
+    table = Table(name, omit=() if getattr(options, "memory", True) else ("memory_mb",))
     if options.json:
         print(json.dumps(machine), flush=True)
     else:
@@ -177,6 +184,8 @@ def _train(options: argparse.Namespace, say: Say) -> Measurement:
     from s7.bench import train
     from s7.machine import keep_freed_memory
 
+    if options.models:
+        return _models(options, say)
     presets = ("paper", "ours") if options.preset == "both" else (options.preset,)
     tasks = train.preset_tasks(presets, options.tasks)
     # As in `s7 train`, except that compiled code is not cached: compilation is timed.
@@ -184,6 +193,25 @@ def _train(options: argparse.Namespace, say: Say) -> Measurement:
     jax.config.update("jax_enable_compilation_cache", False)
     settings = {"lengths": options.lengths or (None,), "runs": options.runs, "say": say}
     return lambda: chain.from_iterable(train.rows(tasks[preset], preset=preset, **settings) for preset in presets)
+
+
+def _models(options: argparse.Namespace, say: Say) -> Measurement:
+    from s7.baselines import find_architecture
+    from s7.bench import models, train
+    from s7.machine import keep_compiled_code, keep_freed_memory
+
+    if "preset" in options.given and options.preset != "ours":
+        raise ValueError(f"--preset {options.preset}: --models are measured with the preset ours; omit --preset")
+    for name in options.models:
+        find_architecture(name)
+    tasks = train.preset_tasks(["ours"], options.tasks or ["walker2d"])["ours"]
+    if len(options.lengths or [None]) > 1:
+        raise ValueError("--lengths: give one length with --models")
+    keep_freed_memory()
+    keep_compiled_code()
+    length = options.lengths[0] if options.lengths else None
+    settings = {"length": length, "runs": options.runs, "say": say}
+    return lambda: chain.from_iterable(models.rows(task, options.models, **settings) for task in tasks)
 
 
 def _stream(options: argparse.Namespace, say: Say) -> Measurement:
