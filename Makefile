@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
-.PHONY: results clean
+.PHONY: results results-long clean
 .PHONY: fuzz memory
 
 setup: .venv/installed
@@ -194,6 +194,13 @@ results: setup
 	$(BIN)/python -m benchmarks.results --train all
 	$(BIN)/s7 tables --markdown --runs docs/results --out docs/tables.md
 	$(BIN)/s7 verify --out docs/verify.md
+
+# Comparisons of ten minutes per run with searched learning rates, and ablations with five seeds: about 90 hours of one
+# core. Repeat the command to continue after an interruption.
+results-long: setup
+	$(BIN)/python -m benchmarks.studies --run long --jobs 2
+	$(BIN)/python -m benchmarks.results
+	$(BIN)/s7 tables --markdown --runs docs/results --out docs/tables.md
 
 clean:
 	rm -rf .venv .cache build dist demo site .mypy_cache .ruff_cache .pytest_cache

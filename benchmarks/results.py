@@ -91,8 +91,9 @@ def page() -> Document:
         "By `python -m benchmarks.studies --run NAME --jobs 2`, each run on one core, with seeds 0, 1 and 2. A "
         "difference is significant if it exceeds two standard errors of the difference of the means."
     )
-    for study in studies.STUDIES:
+    for study in (*studies.STUDIES, *studies.LONG_STUDIES):
         studies.add_section(document, study)
+    studies.add_selectivity(document)
     document.heading("Protocols")
     used = {(result.task, result.protocol): None for runs in found.values() for result in runs.values()}
     document.list(f"**{task}, {protocol}**: {find_task(task).protocols[protocol]}." for task, protocol in used)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.studies --run walker2d          runs the unfinished trials of a study, in runs/studies
     python -m benchmarks.studies --run walker2d --models mamba    runs some models again and replaces their results
+    python -m benchmarks.studies --run long              runs the long studies of long_studies.py, over several days
     python -m benchmarks.results                          writes the page from the results in docs/results
 
 Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
@@ -12,34 +13,23 @@ import argparse
 import json
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from benchmarks.stored import RESULTS, ROOT, records, store
+from matplotlib.figure import Figure
+
+from benchmarks.long_studies import LONG_STUDIES
+from benchmarks.stored import FIGURES, ROOT, records, store
+from benchmarks.study_entry import StudyEntry
+from s7.publishing import plots
 from s7.publishing.markdown import Document
-from s7.publishing.text import metric_mean_std, metric_name, metric_value, number
+from s7.publishing.text import is_percent, metric_mean_std, metric_name, metric_value, number
+from s7.records import RunRecord
 from s7.storage import write_atomically
 from s7.study import Summary
-from s7.study.summary import comparison_text
+from s7.study.summary import chosen_text, comparison_text, search_notes
 
 RUNS = ROOT / "runs" / "studies"
-
-
-class StudyEntry(NamedTuple):
-    """A study of the page: its name, and the arguments of `s7` that run it, without the folder."""
-
-    name: str
-    command: str
-
-    @property
-    def is_ablation(self) -> bool:
-        """Whether it compares S7 with variants of itself."""
-        return self.command.startswith("ablate")
-
-    @property
-    def summary(self) -> Path:
-        """The file of its stored summary."""
-        return RESULTS / f"study-{self.name}.json"
 
 
 STUDIES = (
@@ -81,7 +71,8 @@ def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = No
         shutil.copy(out / "comparison.json", entry.summary)
     else:
         _replace_scores(entry.summary, out / "comparison.json")
-    store({f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")})
+    runs = {f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")}
+    store(runs, curves=entry in LONG_STUDIES)
 
 
 def _replace_scores(summary: Path, rerun: Path) -> None:
@@ -102,9 +93,57 @@ def add_section(document: Document, entry: StudyEntry) -> None:
     document.heading(entry.name, 3)
     document.paragraph(f"`s7 {entry.command}`, on {', '.join(machines)}:")
     (_add_ablation if entry.is_ablation else _add_comparison)(document, summary)
+    if any(record.history for record in runs):
+        path = plots.save(FIGURES / f"study-{entry.name}.svg", curves, runs, summary.metric)
+        document.figure(f"Validation {metric_name(summary.metric)} over processor time, {entry.name}", path)
     notes = [f"{score.name}: {failure}" for score in summary.scores for failure in score.failures]
+    notes += [note for score in summary.scores for note in search_notes(score)]
     if notes:
         document.list(notes)
+
+
+def curves(runs: Sequence[RunRecord], metric: str) -> Figure:
+    """The validation metric of every run over processor time; runs of a model share a colour."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    names = list(dict.fromkeys(_name(record) for record in runs))
+    for place, name in enumerate(names):
+        mine = [record for record in runs if _name(record) == name]
+        style = "-" if place < len(plots.COLOURS) else "--"
+        for n, record in enumerate(mine):
+            minutes = [epoch.cpu_seconds / 60 for epoch in record.history]
+            values = [epoch.valid[metric] for epoch in record.history]
+            colour = plots.COLOURS[place % len(plots.COLOURS)]
+            axes.plot(minutes, values, style, color=colour, linewidth=1, label=None if n else name)
+    axes.set(xlabel="minutes of processor time", ylabel=metric_name(metric))
+    if not is_percent(metric):
+        axes.set_yscale("log")
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+def _name(record: RunRecord) -> str:
+    return record.variant or record.section("model").get("kind", "s7")
+
+
+def add_selectivity(document: Document) -> None:
+    """Add a table of what selectivity gains on each task: the ablation in which everything is static."""
+    rows = []
+    for entry in (*STUDIES, *LONG_STUDIES):
+        if not (entry.is_ablation and entry.summary.exists()):
+            continue
+        summary = Summary.read(entry.summary)
+        scores = {score.name: score for score in summary.scores}
+        static = scores.get("all static")
+        if static is None or not static.test or not summary.scores[0].test:
+            continue
+        difference, verdict = comparison_text(summary.metric, summary.compared(static))
+        values = [metric_mean_std(summary.metric, score.test) for score in (summary.scores[0], static)]
+        rows.append([entry.name.removeprefix("ablation-"), metric_name(summary.metric), *values, difference, verdict])
+    if rows:
+        document.heading("What selectivity gains", 3)
+        document.paragraph("S7 as set, and with static Λ, B, C and D, from the ablations above:")
+        document.table(["study", "metric", "selective", "static", "difference", "static is"], rows)
 
 
 def _add_comparison(document: Document, summary: Summary) -> None:
@@ -116,9 +155,10 @@ def _add_comparison(document: Document, summary: Summary) -> None:
             test, valid = metric_mean_std(metric, score.test), metric_mean_std(metric, score.valid)
             costs = [number(cost, 3) for cost in (score.epochs, score.minutes, score.steps_per_second)]
             sizes = [number(score.parameters), *costs, number(score.peak_memory_mb)]
-            rows.append([name, test, str(len(score.test)), valid, *sizes])
+            chosen = [chosen_text(score)] if summary.searched else []
+            rows.append([name, test, str(len(score.test)), valid, *sizes, *chosen])
     for name, values in summary.baselines.items():
-        rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * 7])
+        rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * (8 if summary.searched else 7)])
     heads = [
         "model",
         f"test {metric_name(metric)}",
@@ -129,7 +169,7 @@ def _add_comparison(document: Document, summary: Summary) -> None:
         "minutes",
         "steps/s",
     ]
-    document.table([*heads, "peak memory, MB"], rows)
+    document.table([*heads, "peak memory, MB", *([summary.searched] if summary.searched else [])], rows)
 
 
 def _add_ablation(document: Document, summary: Summary) -> None:
@@ -149,14 +189,22 @@ def _add_ablation(document: Document, summary: Summary) -> None:
 def main() -> None:
     """Run the studies that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    entries = {entry.name: entry for entry in STUDIES}
-    parser.add_argument("--run", nargs="+", required=True, choices=[*entries, "all"], help="studies to run")
+    groups = {"all": STUDIES, "long": LONG_STUDIES}
+    entries = {entry.name: entry for group in groups.values() for entry in group}
+    parser.add_argument("--run", nargs="+", required=True, choices=[*entries, *groups], help="studies to run")
     parser.add_argument("--models", metavar="A,B,…", help="run only these models, and replace their results")
     parser.add_argument("--jobs", type=int, default=1, help="parallel runs, which share the cores equally (default 1)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: $S7_DATA, else ~/.cache/s7)")
     options = parser.parse_args()
-    for name in entries if "all" in options.run else options.run:
-        run(entries[name], options.jobs, options.data, options.models)
+    chosen = [entry for name in options.run for entry in groups.get(name) or (entries[name],)]
+    failures = []
+    for entry in chosen:
+        try:
+            run(entry, options.jobs, options.data, options.models)
+        except SystemExit as error:  # its data are missing, for example; the others can be run all the same
+            failures.append(str(error))
+    if failures:
+        raise SystemExit("\n".join(failures))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,23 @@
+"""A study of docs/results.md."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.stored import RESULTS
+
+
+class StudyEntry(NamedTuple):
+    """A study of the page: its name, and the arguments of `s7` that run it, without the folder."""
+
+    name: str
+    command: str
+
+    @property
+    def is_ablation(self) -> bool:
+        """Whether it compares S7 with variants of itself."""
+        return self.command.startswith("ablate")
+
+    @property
+    def summary(self) -> Path:
+        """The file of its stored summary."""
+        return RESULTS / f"study-{self.name}.json"
