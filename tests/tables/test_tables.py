@@ -292,7 +292,6 @@ def test_an_average_needs_every_task(tmp_path):
 
 
 def test_cells_without_results(tmp_path):
-    assert cells(sheet(tmp_path, "events"), "dvs-gesture", "BET")[1:] == ["not implemented"] * 2
     assert cells(sheet(tmp_path, "lra"), "text", "S5")[1:] == ["not run"] * 2
     assert cells(sheet(tmp_path, "lra", data=False), "text", "S5")[1:] == ["not run: no data"] * 2
 

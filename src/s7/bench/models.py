@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
-import jax.numpy as jnp
 
 from s7.bench.arithmetic import operations
 from s7.bench.implementations import under
@@ -17,11 +16,8 @@ from s7.bench.machine import sgemm_rate
 from s7.bench.measures import Row
 from s7.bench.problems import TrainCase, train_case
 from s7.bench.timing import best_of
-from s7.bench.train import Training
-from s7.model import S7Model
-from s7.training.optimizer import AdamW
-from s7.training.parameters import flatten
-from s7.training.steps import TrainState, TrainStep, arrays_of
+from s7.bench.train import Training, prepared
+from s7.training.steps import arrays_of
 
 # The rate, relative to sgemm, at which a step's arithmetic is expected to run, and how much longer a step may take.
 BAR, SLOWEST = 0.2, 3.0
@@ -61,12 +57,7 @@ def rows(
 
 
 def _row(case: TrainCase, name: str, sgemm: float, runs: int) -> Row:
-    model = S7Model(case.config, key=jax.random.key(0))
-    layout, trained, carried = flatten(model)
-    optimizer = AdamW.of(case.training, layout, 1_000_000)
-    step = TrainStep(layout, case.objective, optimizer)
-    state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
-    batch = case.data()
+    model, step, optimizer, state, batch = prepared(case)
     with under("xla"):
         counted = operations(step.train, arrays_of(optimizer), state, batch, jax.random.key(0))
     training = Training(step, optimizer, state, batch, None)

@@ -94,20 +94,25 @@ def rows(
             yield from _rows_of(train_case(task, preset, length), runs, say)
 
 
-def _rows_of(case: TrainCase, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
+def prepared(case: TrainCase) -> tuple[S7Model, TrainStep, AdamW, TrainState, Batch]:
+    """Return the model of a case, and what `Training` trains it with."""
     model = S7Model(case.config, key=jax.random.key(0))
     layout, trained, carried = flatten(model)
     # A long schedule, so that the learning rate is constant during the timed steps.
     optimizer = AdamW.of(case.training, layout, 1_000_000)
     step = TrainStep(layout, case.objective, optimizer)
     state = TrainState(trained, carried, optimizer.init(trained), jnp.asarray(True))
-    batch = case.data()
+    return model, step, optimizer, state, case.data()
+
+
+def _rows_of(case: TrainCase, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
+    model, *training = prepared(case)
     where = f"{case.task} ({case.preset}), {case.batch}×{case.length:,}"
     implementations = {}
     for backend in backend_names():
         if backend != OMITTED:
             say(f"{where}, compiling {backend}")
-            implementations[backend] = Training(step, optimizer, state, batch, backend)
+            implementations[backend] = Training(*training, backend)
     say(f"{where}, comparing")
     require_agreement({name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE)
     say(f"{where}, timing")

@@ -6,6 +6,7 @@ Save measurements with --out and turn the files into a Markdown page with `s7 be
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -118,8 +119,8 @@ def _print_rows(options: argparse.Namespace, measure: "Measurement", say: "Say")
     from s7.storage import write_atomically
 
     say("measuring matrix multiplication")
-    machine = describe(options.line)
     name = "models" if getattr(options, "models", None) else options.benchmark
+    machine = describe(options.line, clock=time.process_time if name == "models" else time.perf_counter)
     table = Table(name, omit=() if getattr(options, "memory", True) else ("memory_mb",))
     if options.json:
         print(json.dumps(machine), flush=True)

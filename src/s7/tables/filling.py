@@ -14,7 +14,7 @@ from s7.tables.results import STEPS, Group, TestedRun, choose
 from s7.tables.sheet import Sheet
 
 PROTOCOLS = ("paper", "strict")
-NO_MODEL, NOT_RUN, NO_DATA = "not implemented", "not run", "not run: no data"
+NOT_RUN, NO_DATA = "not run", "not run: no data"
 AVERAGE = "average"
 BY_STEPS = f"trained for a given time or number of steps ({STEPS}) instead of the preset's epochs"
 
@@ -91,8 +91,6 @@ class _Filling:
 
     def cell(self, line: Line, task: str, protocol: str) -> tuple[str, dict[str, Any]]:
         """A cell as text and as JSON."""
-        if line.model is None:
-            return NO_MODEL, {"missing": NO_MODEL}
         if task == AVERAGE:
             return self._average(line, protocol)
         group = self._group(line, task, protocol)

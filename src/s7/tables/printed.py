@@ -24,7 +24,7 @@ class Line(NamedTuple):
     """A row of a table: a model or a variant of S7.
 
     Attributes:
-        model: The name of the model in this library, None if it is not implemented.
+        model: The name of the model in this library.
         printed: The published value for each task, "" if there is none. Parentheses contain the paper's additions.
         average: The published average over tasks.
         variants: The variants of the model that the row stands for, in order of preference.
@@ -32,7 +32,7 @@ class Line(NamedTuple):
     """
 
     name: str
-    model: str | None
+    model: str
     printed: tuple[str, ...]
     average: str = ""
     variants: tuple[str, ...] = (UNNAMED, AS_SET)
