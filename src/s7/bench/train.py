@@ -106,13 +106,13 @@ def prepared(case: TrainCase) -> tuple[S7Model, TrainStep, AdamW, TrainState, Ba
 
 
 def _rows_of(case: TrainCase, runs: int, say: Callable[[str], None]) -> Iterator[Row]:
-    model, *training = prepared(case)
+    model, step, optimizer, state, batch = prepared(case)
     where = f"{case.task} ({case.preset}), {case.batch}×{case.length:,}"
     implementations = {}
     for backend in backend_names():
         if backend != OMITTED:
             say(f"{where}, compiling {backend}")
-            implementations[backend] = Training(*training, backend)
+            implementations[backend] = Training(step, optimizer, state, batch, backend)
     say(f"{where}, comparing")
     require_agreement({name: implementation() for name, implementation in implementations.items()}, where, TOLERANCE)
     say(f"{where}, timing")
