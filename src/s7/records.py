@@ -48,9 +48,9 @@ class Epoch:
     valid: dict[str, float]
     step: int = 0
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
     learning_rate: float | None = None
     best: bool = False
+    cpu_seconds: float = 0.0
 
     @classmethod
     def from_json(cls, line: Any) -> "Epoch":
