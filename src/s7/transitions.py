@@ -154,9 +154,11 @@ class Plain(Transition):
 
     |a_k| is not bounded, and training can make it exceed 1. Only the initial spectrum is stable: the rows of W_w start
     so small that |w_k| < 1 within three standard deviations of an input of unit variance. Otherwise states that start
-    with a long memory, at w = 1 - 1/τ, would grow in the first batch. `gain` and `tau` are those of `Stable`.
+    with a long memory, at w = 1 - 1/τ, would grow in the first batch. W_w is in the optimizer group "ssm", with w, so
+    that a low `train.ssm_learning_rate` keeps the spectrum near its start. `gain` and `tau` are those of `Stable`.
     """
 
+    groups: ClassVar[Mapping[str, str]] = {"w": "ssm", "W_w": "ssm"}
     gain: Gain = "rate"
     tau: tuple[float, float] = (2.0, 50.0)
 

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
     if missing:
         raise FileNotFoundError(f"{options.task}: {missing}")
     problem = job.problem(data, print if not options.json else lambda text: None)
-    base, *ablations = variants(job.config(problem)["model"], irregular=problem.train.dt is not None)
+    settings, irregular = job.config(problem), problem.train.dt is not None
+    rate = settings["train"]["learning_rate"]
+    base, *ablations = variants(settings["model"], irregular=irregular, learning_rate=rate)
     if options.only:
         by_name = {variant.name: variant for variant in ablations}
         for name in options.only:

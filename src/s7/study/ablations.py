@@ -14,18 +14,27 @@ BASE = "as set"
 Ablation = Callable[[Table], Table | None]
 
 
-def variants(model: Table, *, irregular: bool) -> tuple[Variant, ...]:
+# Without reparameterization, a learning rate that suits all other parameters makes |a_k| exceed 1 within a few steps.
+# The parameters of the state (w, W_w, B, b) then learn at this part of it.
+SLOW = 0.01
+
+
+def variants(model: Table, *, irregular: bool, learning_rate: float | None = None) -> tuple[Variant, ...]:
     """The unchanged model, followed by its ablations.
 
     Args:
         model: The complete model settings.
         irregular: Whether the data have time gaps, which an ablation then ignores.
+        learning_rate: The learning rate, of which the ablation without reparameterization uses a part for the
+            parameters of the state; None to keep it.
     """
     found = {name: ablation(model) for name, ablation in ABLATIONS.items()}
     if irregular:
         found["dt ignored"] = {"gaps": "ignored"}
-    changed = (Variant(label=name, settings={"model": changes}) for name, changes in found.items() if changes)
-    return (Variant(label=BASE), *changed)
+    changed = {name: {"model": changes} for name, changes in found.items() if changes}
+    if "no reparameterization" in changed and learning_rate is not None:
+        changed["no reparameterization"]["train"] = {"ssm_learning_rate": SLOW * learning_rate}
+    return (Variant(label=BASE), *(Variant(label=name, settings=settings) for name, settings in changed.items()))
 
 
 def _plain(model: Table) -> Table | None:
