@@ -15,7 +15,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks import gesture, studies
+from benchmarks import gesture, studies, ucr
 from benchmarks.entries import ENTRIES, NOT_RUN, Entry
 from benchmarks.stored import FIGURES, RESULTS, ROOT, records, store
 from s7.publishing import plots
@@ -86,6 +86,7 @@ def page() -> Document:
             f"{figures[0]['machine']}:"
         )
         document.list(f"{gesture.row(figure)}." for figure in figures)
+    ucr.add_section(document)
     document.heading("Comparison")
     document.paragraph(
         "By `python -m benchmarks.studies --run NAME --jobs 2`, each run on one core, with seeds 0, 1 and 2. A "

@@ -1,11 +1,11 @@
 """Random states: the recurrence in plain NumPy, padding, gaps and saving."""
 
+import equinox as eqx
 import numpy as np
 import pytest
 
 import s7
-from s7.estimation.random_states import features_of, random_states, with_thresholds
-from s7.inference import batches_of
+from s7.estimation.random_states import features_of, outputs_of, random_states, with_thresholds
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 30, 2)).astype(np.float32)
@@ -21,6 +21,8 @@ def model(seed=0):
 def test_responses_are_those_of_the_recurrence():
     one = model()
     u, dt = X[0].astype(float) @ np.asarray(one.channels, float).T, DT[0].astype(float)
+    assert one.differences.tolist() == [0, 1, 0]
+    u[:, 1] = np.diff(u[:, 1], prepend=u[0, 1])
     spectrum = -np.asarray(one.rate, float) + 1j * np.asarray(one.omega, float)
     x, rows = np.zeros_like(spectrum), []
     for k in range(len(u)):
@@ -48,9 +50,37 @@ def test_padding_has_no_effect(dt):
 def test_features_of_samples_are_in_their_order():
     one = model()
     ragged = s7.Samples.of([part[: 10 + 4 * n] for n, part in enumerate(X)], np.zeros(5, int))
-    found = features_of(one, ragged, batches_of(ragged))
+    found = features_of(one, ragged)
     for n, part in enumerate(X):
         np.testing.assert_allclose(found[n], one.features(part[: 10 + 4 * n]), atol=1e-6)
+
+
+def test_features_are_fractions_of_the_steps_and_longest_runs():
+    one = model()
+    responses = np.moveaxis(np.asarray(one.responses(X[0], DT[0])[0]), 1, -1)[..., None, :]
+    above = np.moveaxis(responses > np.asarray(one.thresholds)[..., None], 3, 0)
+    runs = np.zeros(above.shape[:-1])
+    longest = runs
+    for step in np.moveaxis(above, -1, 0):
+        runs = (runs + 1) * step
+        longest = np.maximum(longest, runs)
+    expected = np.stack([above.mean(-1), longest / above.shape[-1]])
+    np.testing.assert_allclose(one.features(X[0], DT[0]), expected.ravel(), atol=1e-6)
+
+
+def test_models_of_an_earlier_version_have_fewer_features():
+    one = model()
+    old = eqx.tree_at(lambda q: (q.W, q.differences), one, (one.W[:, : one.thresholds.size], None))
+    assert old.features(X[0]).shape == (one.thresholds.size,)
+
+
+def test_outputs_do_not_depend_on_the_batch():
+    rng = np.random.default_rng(1)
+    one = eqx.tree_at(lambda q: q.W, model(), rng.normal(size=model().W.shape).astype(np.float32))
+    some = s7.Samples.of(list(X), np.zeros(5, int))
+    together = outputs_of(one, some)
+    np.testing.assert_array_equal(together[2:3], outputs_of(one, some.take([2])))
+    np.testing.assert_allclose(together[2], one(X[2]), rtol=1e-4)
 
 
 def test_saved_and_loaded(tmp_path):

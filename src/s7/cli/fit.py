@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--minutes", type=duration, metavar="M", help="fit for about M minutes")
     parser.add_argument(
-        "--members", type=count, metavar="N", help="number of trained models (default: 5; for a forecast 1)"
+        "--members",
+        type=count,
+        metavar="N",
+        help="number of trained models (default: 1; with 500 series, --minutes or a target per row 5)",
     )
     parser.add_argument("--seed", type=seed, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="run folder (default: runs/NAME of the table)")
@@ -72,6 +75,7 @@ def _fit(options: argparse.Namespace, folder: Any, columns: Any, series: Any, ta
     import sys
     import time
 
+    from s7.estimation.defaults import members_for
     from s7.estimation.fitting import Request, fit_ensemble
     from s7.estimation.forecasting import fit_forecaster
     from s7.estimation.table_model import NAME, TableModel
@@ -82,8 +86,13 @@ def _fit(options: argparse.Namespace, folder: Any, columns: Any, series: Any, ta
     keep_freed_memory()
     keep_compiled_code()
     about = {"title": f"{options.table.name}: {columns.target or 'forecast'}", "columns": _columns(columns, options)}
+    members = options.members
+    if members is None:
+        # At least one, whose training the run folder reports.
+        members = members_for(len(series), per_step=columns.per_step, minutes=options.minutes)
+        members = 1 if target is None else max(1, members)
     request = Request(
-        members=options.members or (5 if options.horizon is None else 1),
+        members=members,
         minutes=options.minutes,
         seed=options.seed,
         out=folder.path,

@@ -17,6 +17,9 @@ from s7.series.collection import Collection
 from s7.series.preparation import Preparation
 from s7.transitions import Stable
 
+# With fewer series than this, random states alone are fitted by default: in seconds rather than minutes.
+ENOUGH_TO_TRAIN = 500
+MEMBERS = 5
 # Events that a model reads of a series, if it is cut into patches.
 EVENTS = 96
 LARGEST_PATCH = 16
@@ -143,6 +146,19 @@ def plan_for(traits: Traits, **given: Any) -> Plan:
         "steps": int(np.clip(50 * traits.samples / batch_size, 1000, 6000)),
     }
     return Plan(**chosen | {name: value for name, value in given.items() if value is not None})
+
+
+def members_for(samples: int, *, per_step: bool, minutes: float | None, random_states: bool = True) -> int:
+    """The default number of trained models.
+
+    Args:
+        samples: The number of series.
+        per_step: Whether there is one answer per step, which random states do not have.
+        minutes: The time that was given, if any.
+        random_states: Whether random states are fitted too.
+    """
+    alone = random_states and not per_step and minutes is None
+    return 0 if alone and samples < ENOUGH_TO_TRAIN else MEMBERS
 
 
 def head_for(traits: Traits, targets: Any) -> Head:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
+from s7.estimation.random_states import RandomStates, outputs_of
 from s7.inference import outputs_for
 from s7.model import S7Model
 from s7.series.collection import Collection
@@ -31,7 +32,12 @@ class Member(eqx.Module):
 
     def outputs(self, series: Collection, name: str = "x") -> Any:
         """The outputs: (N, outputs), or a list of (steps, outputs) with one output per step."""
-        return outputs_for(self.model, self.preparation(series, name=name))
+        samples = self.preparation(series, name=name)
+        return (
+            outputs_of(self.model, samples)
+            if isinstance(self.model, RandomStates)
+            else outputs_for(self.model, samples)
+        )
 
 
 class Ensemble(eqx.Module):

@@ -20,10 +20,9 @@ from scipy.special import log_softmax, softmax
 
 from s7.data.samples import Samples
 from s7.estimation import ridge
-from s7.estimation.defaults import Plan, Traits, head_for, plan_for
+from s7.estimation.defaults import Plan, Traits, head_for, members_for, plan_for
 from s7.estimation.ensemble import Ensemble, Member
 from s7.estimation.random_states import features_of, random_states, with_thresholds
-from s7.inference import batches_of
 from s7.series.collection import Collection
 from s7.series.preparation import Preparation
 from s7.training.api import train
@@ -31,13 +30,17 @@ from s7.training.callbacks import Callback
 from s7.training.objectives import CrossEntropy, MeanSquared
 
 # Random kernels of each bank of random states, in each direction of time.
-KERNELS = 168
+KERNELS = 42
 # Trained models leave out one of this many folds, if there are not more models.
 FOLDS = 5
 # The smallest temperature: no answer is more certain than a data set of moderate size can justify.
 SHARPEST = 0.2
 # With fewer samples than this, single epochs are not compared: the last average of the weights is kept.
 ENOUGH_TO_VALIDATE = 40
+# With fewer samples per class than this, leave-one-out errors say little: a class may lose half of its samples. They
+# prefer outputs that hardly depend on the features, so the penalty is limited, in units of the mean eigenvalue.
+ENOUGH_OF_A_CLASS = 5
+LARGEST_PENALTY = 0.1
 # With more samples than this, the decomposition of the ridge regression is too slow; models are trained instead.
 MOST_FOR_RIDGE = 8000
 
@@ -78,7 +81,7 @@ class Request:
     """How to fit.
 
     Attributes:
-        members: The number of trained models.
+        members: The number of trained models; None for a number that follows from the data.
         minutes: About how long fitting may take; None for the default number of steps of each model.
         seed: The random seed.
         random_states: Whether a model with random states is fitted too.
@@ -89,7 +92,7 @@ class Request:
         say: Is given a line about each part of the work.
     """
 
-    members: int = 1
+    members: int | None = 1
     minutes: float | None = None
     seed: int = 0
     random_states: bool = True
@@ -118,18 +121,23 @@ def fit_ensemble(series: Collection, target: Target, request: Request) -> Ensemb
     if request.random_states and not target.per_step and len(series) <= MOST_FOR_RIDGE:
         candidates.append(_closed_form(series, target, preparation, request.seed))
         request.say(f"random states: {_score(candidates[0], target)} (leave-one-out)")
-    folds = folds_of(target, len(series), max(FOLDS, request.members), request.seed)
+    members = request.members
+    if members is None:
+        members = members_for(
+            len(series), per_step=target.per_step, minutes=request.minutes, random_states=request.random_states
+        )
+    folds = folds_of(target, len(series), max(FOLDS, members), request.seed)
     trained = []
-    for number in range(request.members):
+    for number in range(members):
         minutes = None
         if request.minutes is not None:
             left = request.minutes - (time.perf_counter() - began) / 60
-            minutes = left / (request.members - number)
+            minutes = left / (members - number)
             if minutes <= 0 and candidates:
                 break
             minutes = max(minutes, 0.02)
         one = _trained(series, target, traits, plan, preparation, folds, number, minutes, request)
-        request.say(f"trained model {number + 1} of {request.members}: {_score(one, target)} (left out)")
+        request.say(f"trained model {number + 1} of {members}: {_score(one, target)} (left out)")
         trained.append(one)
     return Ensemble(
         _weighted(candidates, trained, target),
@@ -169,9 +177,10 @@ def _closed_form(series: Collection, target: Target, preparation: Preparation, s
     duration = float(np.median(samples.lengths)) if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
     model = random_states(samples.event_shape[0], duration, rng, kernels=KERNELS, outputs=target.outputs)
     model = with_thresholds(model, values, dt, rng)
-    features = features_of(model, samples, batches_of(samples))
+    features = features_of(model, samples)
     wanted = _as_numbers(target)
-    solved = ridge.solve(features, wanted)
+    rare = bool(target.classes) and len(series) < ENOUGH_OF_A_CLASS * len(target.classes)
+    solved = ridge.solve(features, wanted, largest=LARGEST_PENALTY if rare else np.inf)
     model = eqx.tree_at(
         lambda q: (q.W, q.c), model, (jnp.asarray(solved.W.T, jnp.float32), jnp.asarray(solved.c, jnp.float32))
     )

@@ -97,7 +97,7 @@ def fit_forecaster(series: Collection, horizon: int, request: Request) -> Foreca
     plan = plan_for(traits, **request.settings | {"patch": 1})
     spread = float(np.sqrt(np.mean(np.square(np.concatenate(windows.targets))))) or 1.0
     members = []
-    count = max(1, request.members)
+    count = max(1, request.members or 1)
     for number in range(count):
         minutes = None
         if request.minutes is not None:

@@ -23,11 +23,21 @@ class Ridge(NamedTuple):
 
 
 def solve(
-    features: Float[np.ndarray, "N F"], targets: Float[np.ndarray, "N O"], penalties: np.ndarray = PENALTIES
+    features: Float[np.ndarray, "N F"],
+    targets: Float[np.ndarray, "N O"],
+    penalties: np.ndarray = PENALTIES,
+    *,
+    largest: float = np.inf,
 ) -> Ridge:
     """Fit a ridge regression with the penalty that has the smallest squared leave-one-out error.
 
     Features are standardized first; the weights are those of the features as given.
+
+    Args:
+        features: The features.
+        targets: The targets.
+        penalties: The penalties to choose from.
+        largest: The largest penalty, in units of the mean eigenvalue of the matrix of the samples' inner products.
     """
     features = features.astype(np.float64)
     mean, spread = features.mean(0), features.std(0)
@@ -45,7 +55,9 @@ def solve(
     values = values[values > 1e-10]
     seen = along.T @ y
     best: tuple[float, float, np.ndarray] | None = None
-    for penalty in penalties / features.shape[1] * len(features):
+    candidates = penalties / features.shape[1] * len(features)
+    limit = largest * max(float(values.sum()) / len(y), 1e-12)
+    for penalty in candidates[candidates <= max(limit, candidates.min())]:
         shrink = values / (values + penalty)
         fitted = along @ (shrink[:, None] * seen)
         leverage = (along**2) @ shrink + 1 / len(y)

@@ -27,7 +27,7 @@ class Estimator(BaseEstimator):
         self,
         *,
         minutes: float | None = None,
-        members: int = 5,
+        members: int | None = None,
         random_states: bool = True,
         layout: Any = "steps_first",
         steps: int | None = None,
@@ -97,17 +97,16 @@ class Estimator(BaseEstimator):
     # Fitting.
 
     def _request(self, minutes: float | None) -> Request:
-        for name, least in (("members", 0),):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
-        if not self.random_states and not self.members:
+        value = self.members
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0):
+            raise ValueError(f"members={value!r} must be a whole number of at least 0, or None")
+        if not self.random_states and value == 0:
             raise ValueError("members=0 and random_states=False: there is no model to fit")
         minutes = self.minutes if minutes is None else minutes
         if minutes is not None and not 0 < minutes < float("inf"):
             raise ValueError(f"minutes={minutes!r} must be positive")
         return Request(
-            members=int(self.members),
+            members=None if value is None else int(value),
             minutes=minutes,
             seed=int(check_random_state(self.random_state).randint(2**31)),
             random_states=self.random_states,

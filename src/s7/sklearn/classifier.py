@@ -21,7 +21,8 @@ class S7Classifier(ClassifierMixin, Estimator):
     Args:
         minutes: About how long fitting may take; None for a default number of steps.
         members: The number of trained S7 models; 0 for random states alone, which takes seconds. With 5 or more, the
-            share of the trained models is chosen on all of the training data.
+            share of the trained models is chosen on all of the training data. None: 5 if there are 500 series or more,
+            if `minutes` are given or if there is one label per step; otherwise 0.
         random_states: Whether to fit random states with a closed-form readout too. Their share of the answer, and that
             of the trained models, is chosen by cross-validation.
         layout: "channels_first" if arrays are (samples, channels, steps), as in aeon and sktime.
