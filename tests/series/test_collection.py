@@ -63,6 +63,7 @@ def test_series_of_different_lengths():
         ({"x": X, "dt": [[0, 1, -1, 1], [0, 1, 1, 1]]}, "dt of series 0, step 2 is -1.0"),
         ({"x": X, "dt": X, "times": X}, "times and dt are both given"),
         ({"x": "series"}, "x is a str, expected an array"),
+        ({"x": [np.array([1, None, np.inf], object)]}, "step 2 of series 0, channel 0 is inf"),
     ],
 )
 def test_mistakes_are_named(arguments, message):
@@ -83,6 +84,13 @@ def test_a_long_frame_is_divided_by_group_and_sorted_by_time():
     gaps = as_collection(series).gaps
     assert gaps is not None
     assert [part.tolist() for part in gaps] == [[0, 1, 1], [0, 4]]
+
+
+def test_times_that_count_from_0_in_one_series_are_times_if_others_are():
+    frames = [pd.DataFrame({"v": [1.0, 2, 3]}, index=index) for index in ([0, 1, 2], [0, 4, 5])]
+    gaps = as_collection(frames).gaps
+    assert gaps is not None
+    assert [part.tolist() for part in gaps] == [[0, 1, 1], [0, 4, 1]]
 
 
 def test_a_target_that_varies_is_one_per_step():

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 import s7
-from s7.estimation.defaults import Traits, plan_for
+from s7.estimation.defaults import Traits, members_for, plan_for
 from s7.sklearn import S7Classifier, S7Forecaster, S7Regressor
 
 pytestmark = pytest.mark.usefixtures("as_users_see_it")
@@ -165,10 +165,28 @@ def test_mistakes_are_named(settings, x, y, message):
 def test_an_estimator_is_fitted_before_use():
     with pytest.raises(NotFittedError):
         quick().predict(X)
+    with pytest.raises(NotFittedError):
+        quick().score(X, Y)
     with pytest.raises(ValueError, match="no trained model to explain"):
         quick().fit(X, Y).explain(X)
     with pytest.raises(ValueError, match="x has 2 channels, expected 1"):
         quick().fit(X[..., None], Y).predict(np.zeros((3, 40, 2)))
+
+
+def test_times_are_given_to_fit_and_predict_or_to_neither():
+    times = np.cumsum(np.ones_like(X), 1)
+    with pytest.raises(ValueError, match="x has no times, but fit was given times"):
+        quick().fit(X, Y, times=times).predict(X)
+    with pytest.raises(ValueError, match="x has times, but fit was given none"):
+        quick().fit(X, Y).predict(X, times=times)
+
+
+def test_few_series_are_fitted_without_training():
+    assert [type(one.model).__name__ for one in S7Classifier().fit(X, Y).ensemble_.members] == ["RandomStates"]
+    assert members_for(500, per_step=False, minutes=None) > 0
+    assert members_for(50, per_step=True, minutes=None) > 0
+    assert members_for(50, per_step=False, minutes=1.0) > 0
+    assert members_for(50, per_step=False, minutes=None, random_states=False) > 0
 
 
 def test_settings_follow_from_the_data():

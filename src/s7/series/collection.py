@@ -73,7 +73,7 @@ def as_collection(
     channels, indexes = None, None
     if _is_frame(x):
         x = _split_frame(x, name)
-    if _is_list_of_frames(x):
+    if is_list_of_frames(x):
         channels, indexes = _names(x), [_times_of(part) for part in x]
         arrays = [_as_rows(part.to_numpy(), name, n) for n, part in enumerate(x)]
     elif isinstance(x, np.ndarray) and x.dtype != object:
@@ -85,8 +85,9 @@ def as_collection(
         raise TypeError(f"{name} is a {type(x).__name__}, expected an array, a list of arrays or a data frame")
     values = [_floats(array, name, n) for n, array in enumerate(arrays)]
     _check_shapes(values, name)
-    if times is None and dt is None and indexes is not None and all(index is not None for index in indexes):
-        times = indexes
+    if times is None and dt is None and indexes is not None and any(index is not None for index in indexes):
+        # Next to times, an index that counts the rows holds the times 0, 1, 2, ...
+        times = [np.arange(len(x[n])) if index is None else index for n, index in enumerate(indexes)]
     between = _gaps_of(times, dt, values, name)
     return Collection(values, between, channels or tuple(f"channel {n}" for n in range(values[0].shape[1])))
 
@@ -95,7 +96,8 @@ def _is_frame(x: Any) -> bool:
     return hasattr(x, "columns") and hasattr(x, "iloc")
 
 
-def _is_list_of_frames(x: Any) -> bool:
+def is_list_of_frames(x: Any) -> bool:
+    """Whether this is a list of pandas frames or Series, one per series."""
     return isinstance(x, list | tuple) and len(x) > 0 and all(hasattr(part, "iloc") for part in x)
 
 
@@ -164,15 +166,13 @@ def _as_rows(part: Any, name: str, n: int) -> np.ndarray:
 def _floats(array: np.ndarray, name: str, n: int) -> np.ndarray:
     if array.dtype.kind == "c":
         raise ValueError(f"{name}: Complex data not supported (series {n})")
-    if array.dtype.kind not in "iufb":
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError):
-            place = next((tuple(at) for at, value in np.ndenumerate(array) if not _is_number(value)), (0,) * array.ndim)
-            raise ValueError(
-                f"{name}: step {place[0]} of series {n}, channel {place[-1]} is {array[place]!r}, expected a number"
-            ) from None
-    values = array.astype(np.float64)
+    try:
+        values = array.astype(np.float64)
+    except (TypeError, ValueError):
+        place = next((tuple(at) for at, value in np.ndenumerate(array) if not _is_number(value)), (0,) * array.ndim)
+        raise ValueError(
+            f"{name}: step {place[0]} of series {n}, channel {place[-1]} is {array[place]!r}, expected a number"
+        ) from None
     if np.isinf(values).any():
         step, channel = np.argwhere(np.isinf(values))[0].tolist()
         raise ValueError(f"{name}: step {step} of series {n}, channel {channel} is inf; use NaN for missing values")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from s7.data.samples import Samples
 from s7.estimation.fitting import Request
 from s7.estimation.stored import StoredEstimator
-from s7.series.collection import Collection, as_collection
+from s7.series.collection import Collection, as_collection, is_list_of_frames
 from s7.series.long_format import from_frame
 
 # Settings of the trained models; None stands for a value that is derived from the data.
@@ -80,12 +80,28 @@ class Estimator(BaseEstimator):
             x = validate_data(self, x, dtype="numeric", ensure_all_finite="allow-nan", reset=reset)
         series = as_collection(x, times=times, dt=dt, layout=self.layout)
         if reset:
+            self._timed = series.gaps is not None
             self.channels_ = series.channels
             if not _is_table(x):
                 self.n_features_in_ = len(series.channels)
         elif len(series.channels) != len(self.channels_):
             raise ValueError(f"x has {len(series.channels)} channels, expected {len(self.channels_)} as in fit")
         return series, y
+
+    def _read_new(self, x: Any, times: Any, dt: Any) -> Collection:
+        """Series to predict.
+
+        Raises:
+            ValueError: Times are given but were not in `fit`, or the other way round. This is not known of frames: in
+                their index, whole numbers from 0 on may be times or count the rows.
+        """
+        series, _ = self._read(x, times, dt, reset=False)
+        timed = getattr(self, "_timed", series.gaps is not None)
+        if timed and series.gaps is None and not hasattr(x, "columns") and not is_list_of_frames(x):
+            raise ValueError("x has no times, but fit was given times; pass times= or dt=")
+        if not timed and (times is not None or dt is not None):
+            raise ValueError("x has times, but fit was given none; omit them, or pass times= or dt= to fit too")
+        return series
 
     def _long(self, x: Any, reset: bool) -> Any:
         group = getattr(self, "_group", None)
@@ -139,7 +155,7 @@ class Estimator(BaseEstimator):
 
     def _stored(self) -> tuple[str, ...]:
         """The fitted attributes besides the models."""
-        return ("channels_", "n_features_in_", "feature_names_in_", "_group", "_time")
+        return ("channels_", "n_features_in_", "feature_names_in_", "_group", "_time", "_timed")
 
     # Explaining.
 
@@ -160,7 +176,7 @@ class Estimator(BaseEstimator):
         from s7.sklearn.explanation import explanation
 
         self._check_fitted()
-        series, _ = self._read(x, times, dt, reset=False)
+        series = self._read_new(x, times, dt)
         member = getattr(self, self.fitted).selective
         if member is None:
             raise ValueError("there is no trained model to explain; fit with members=1 or more")

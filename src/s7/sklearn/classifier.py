@@ -81,8 +81,7 @@ class S7Classifier(ClassifierMixin, Estimator):
     def predict_proba(self, x: Any, *, times: Any = None, dt: Any = None) -> Any:
         """The probability of each class, (samples, classes); per step, a list of arrays (steps, classes)."""
         self._check_fitted()
-        series, _ = self._read(x, times, dt, reset=False)
-        return self.ensemble_(series)
+        return self.ensemble_(self._read_new(x, times, dt))
 
     def predict(self, x: Any, *, times: Any = None, dt: Any = None) -> Any:
         """The most likely class of each series; per step, a list of arrays."""
@@ -93,6 +92,7 @@ class S7Classifier(ClassifierMixin, Estimator):
 
     def score(self, x: Any, y: Any, sample_weight: Any = None, **arguments: Any) -> float:
         """The accuracy; per step, that of all steps together."""
+        self._check_fitted()
         if not self.ensemble_.per_step:
             from sklearn.metrics import accuracy_score
 

@@ -55,8 +55,7 @@ class S7Regressor(RegressorMixin, Estimator):
     def predict(self, x: Any, *, times: Any = None, dt: Any = None) -> Any:
         """The predicted numbers, in the shape of the targets; per step, a list of arrays."""
         self._check_fitted()
-        series, _ = self._read(x, times, dt, reset=False)
-        found = self.ensemble_(series)
+        found = self.ensemble_(self._read_new(x, times, dt))
         if self.ensemble_.per_step:
             return [part[:, 0] if self.is_flat_ else part for part in found]
         return found[:, 0] if self.is_flat_ else found
