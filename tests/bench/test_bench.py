@@ -182,6 +182,9 @@ def test_streams(only_xla, monkeypatch):
         if row["mode"] == "push":
             assert 0 < row["event_p50_us"] <= row["event_p99_us"] <= row["event_p99.9_us"]
             assert row["event_tail"] == pytest.approx(row["event_p99.9_us"] / row["event_p50_us"])
+        if row["mode"] == "push" and row["implementation"] == stream.ENGINE:
+            assert 0 < row["event_own_p99.9_us"] <= row["event_p99.9_us"]
+            assert row["event_own_tail"] == pytest.approx(row["event_own_p99.9_us"] / row["event_own_p50_us"])
     exported = {(row["task"], row["mode"]) for row in every if row["implementation"] == stream.ONNX}
     tasks = ("eigenworms", "nmnist (ours)") if stream._has_onnx() else ()
     assert exported == {(task, "step in Python") for task in tasks}

@@ -16,6 +16,16 @@ from s7.signal import Rows, Signal
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
 
 BATCH, TABLE = 3, 5
+TRANSITIONS = (
+    s7.Stable(),
+    s7.Stable(oscillate=True),
+    s7.Stable(gain="variance", selective=False),
+    s7.Plain(tau=(2.0, 5.0)),
+    s7.Ring(),
+    s7.Step(),
+    s7.Step(held=True),
+    s7.Step(selective=False),
+)
 
 
 def close(mine, theirs, tolerance=1e-9):
@@ -58,10 +68,10 @@ def results(backend, block, differentiated, token, mask, reset):
     timed=st.booleans(),
     padding=st.sampled_from(["none", "length", "packed"]),
     carried=st.booleans(),
-    transition=st.sampled_from([s7.Stable(), s7.Stable(oscillate=True), s7.Stable(gain="variance"), s7.Ring()]),
-    form=st.sampled_from([s7.Factored(3), s7.Full(D="full"), s7.Static()]),
+    transition=st.sampled_from(TRANSITIONS),
+    form=st.sampled_from([s7.Factored(3), s7.Full(D="full"), s7.Full(selective="C"), s7.Static()]),
     bidirectional=st.booleans(),
-    norm=st.sampled_from(["layer", "batch"]),
+    norm=st.sampled_from(["layer", "rms", "batch", "none"]),
     width=st.integers(1, 20),
     state=st.integers(1, 19),
     windows=st.integers(1, 30),
@@ -93,6 +103,20 @@ def test_windows_and_tokens_give_the_numbers_of_xla(
     differentiated = block, *(None if q is None else jnp.asarray(q) for q in (values, dt, initial))
     data = token, mask, reset
     close(results("native", block, differentiated, *data), results("xla", block, differentiated, *data))
+
+
+@pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
+@pytest.mark.parametrize("tokens", [True, False])
+def test_every_transition_scans_windows_in_a_native_call(transition, tokens):
+    block = Block(2, 3, BlockConfig(transition=transition, form=s7.Static()), stride=2, key=jax.random.key(0))
+
+    def run(values, token):
+        rows = Rows(values, token) if tokens else None
+        return block(Signal(rows.values() if rows else values, rows=rows))[0].values
+
+    with s7.backend("native"):
+        traced = str(jax.make_jaxpr(run)(np.zeros((8, 2), np.float32), np.zeros(8, np.int32)))
+    assert traced.count(f" s7_{'token' if tokens else 'event'}_windows[") == 1
 
 
 @pytest.mark.parametrize("stride", [1, 4])

@@ -133,6 +133,9 @@ BENCHMARKS = {
             Measure("event_p99_us", "99th percentile of single calls, µs", "p99"),
             Measure("event_p99.9_us", "99.9th percentile of single calls, µs", "p99.9"),
             Measure("event_tail", "99.9th percentile relative to the median", "p99.9/50"),
+            Measure("event_own_p50_us", "Median of single calls without interruptions, µs", "own p50"),
+            Measure("event_own_p99.9_us", "99.9th percentile of single calls without interruptions, µs", "own 99.9"),
+            Measure("event_own_tail", "99.9th percentile relative to the median, without interruptions", "own tail"),
         ),
     ),
     "files": Benchmark(

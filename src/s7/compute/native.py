@@ -68,18 +68,18 @@ class Native(Backend, name="native"):
         return halves.read(u, rows, skip, layers, _block_weights(around), options, _key(around))
 
     def fuses_windows(self, transition):
-        """All transitions with a rate."""
-        return type(transition) in (Stable, Plain, Ring)
+        """All transitions of this package."""
+        return type(transition) in _TRANSITIONS
 
     def window_states(self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse):
         """In one call, which gathers the rows of tokens as it runs."""
         kind = _transition_options(transition)
         del kind["selective"]
         options = kernels.WindowOptions(**kind, reverse=reverse, stride=stride)
-        omega = rates["omega"] if options.oscillate else jnp.zeros(0, w.dtype)
+        omega, decay = rates.get("omega", jnp.zeros(0, w.dtype)), rates.get("decay")
         index = None if token is None else token.astype(w.dtype)
         marks, initial = _marks(mask, reset, w.dtype), _as_rows(transition, state)
-        return _as_state(transition, kernels.window_scan(w, drive, omega, index, dt, marks, initial, options))
+        return _as_state(transition, kernels.window_scan(w, drive, omega, decay, index, dt, marks, initial, options))
 
     def pool(self, values, token, share, last, stride):
         """In one call, which gathers the rows of tokens as it runs."""

@@ -14,13 +14,16 @@ bool all_below(const T* numbers, int64_t count, T end) {
   return holds;
 }
 
+inline bool has_step(Transition transition) { return transition >= Transition::kStep; }
+
 struct WindowOptions {
   bool oscillate, reverse;
   int64_t transition, gain, stride;
   double a, b;
 };
 
-// Derives the sizes from the arrays token, dt, marks, initial, raw, drive and omega.
+// Derives the sizes from the arrays token, dt, marks, initial, raw, drive, omega and, for transitions with a step size,
+// decay.
 template <class T>
 WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_t length) {
   const bool tokens = arrays.has(0);
@@ -38,7 +41,7 @@ WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_
   shape.table = tokens ? arrays.size(4, 0) : 0;
   arrays.require(options.stride > 0 && length > 0 && length % options.stride == 0,
                  "the length is not a multiple of the stride");
-  arrays.require(shape.layer.transition < Transition::kStep, "the transition has a step size");
+  arrays.require(!has_step(shape.layer.transition) || options.oscillate, "the states must be complex");
   return shape;
 }
 
@@ -54,6 +57,7 @@ WindowInputs<T> window_inputs(Arrays<T>& arrays, const WindowShape& shape, const
   in.raw = tokens ? arrays.take("raw", {shape.table, P}) : arrays.take("raw", {N, L, P});
   in.drive = tokens ? arrays.take("drive", {shape.table, S}) : arrays.take("drive", {N, L, S});
   in.omega = arrays.take_if(shape.layer.oscillate, "omega", {P});
+  if (has_step(shape.layer.transition)) in.decay = arrays.take("decay", {P});
   if (in.token != nullptr)
     arrays.require(all_below(in.token, N * L, T(shape.table)), "a token is not a row of the table");
   return in;
@@ -77,7 +81,7 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
                                 double a, double b) {
   return with_arrays("s7 window_scan_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "raw must be real");
-    const int64_t M = arrays.size(7, 1), L = M * stride;
+    const int64_t M = arrays.size(has_step(Transition(transition)) ? 8 : 7, 1), L = M * stride;
     WindowShape shape = window_shape(arrays, {oscillate, reverse, transition, gain, stride, a, b}, L);
     auto in = window_inputs(arrays, shape, arrays.none());
     const int64_t N = shape.layer.batch, P = shape.layer.state, S = shape.layer.rows(), V = shape.table;
@@ -88,12 +92,13 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
     auto draw = V > 0 ? arrays.give("draw", {G, V, P}) : arrays.give("draw", {N, L, P});
     auto ddrive = V > 0 ? arrays.give("ddrive", {G, V, S}) : arrays.give("ddrive", {N, L, S});
     auto domega = arrays.give_if(oscillate, "domega", {G, P});
+    auto ddecay = in.decay == nullptr ? nullptr : arrays.give("ddecay", {G, P});
     arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
     return arrays.run([&] {
       const int64_t each = N / G;
       shape.layer.batch = each;
       for (int64_t g = 0; g < G; ++g) {
-        kernels_for(in.raw).window_scan_gradient(shape, in, x, gradient, {ddt, dinitial, draw, ddrive, domega},
+        kernels_for(in.raw).window_scan_gradient(shape, in, x, gradient, {ddt, dinitial, draw, ddrive, domega, ddecay},
                                                  pool_of(threads));
         advance(each * L, in.token, in.dt, in.marks, ddt);
         advance(each * S, in.initial, dinitial);
@@ -104,7 +109,7 @@ ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argu
           advance(each * L * P, in.raw);
           advance(each * L * S, in.drive);
         }
-        advance(P, domega);
+        advance(P, domega, ddecay);
       }
     });
   });

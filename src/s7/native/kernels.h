@@ -169,12 +169,12 @@ struct WindowInputs {
   const T *token, *dt, *marks;  // (batch, length)
   const T* initial;             // (batch, rows)
   const T *raw, *drive;         // (table, state) and (table, rows), or (batch, length, …)
-  const T* omega;               // (state)
+  const T *omega, *decay;       // (state); `decay` is read only by the transitions with a step size
 };
 
 template <class T>
 struct WindowGradients {
-  T *dt, *initial, *raw, *drive, *omega;
+  T *dt, *initial, *raw, *drive, *omega, *decay;
 };
 
 // Pools windows of `stride` events: their mean, weighted by `share`, and their last event.

@@ -94,6 +94,9 @@ def bilinear(W: Float[Array, "N P H"], x: Float[Array, "L P"], u: Float[Array, "
 # Windows of events ---------------------------------------------------------------------------------------------------
 
 
+STEP = 3  # the first transition with a step size
+
+
 class WindowOptions(NamedTuple):
     """As `blocks.BlockOptions`, with the number of events in a window."""
 
@@ -106,16 +109,24 @@ class WindowOptions(NamedTuple):
     b: float
 
 
-def _make_window_scan(name: str, weights: slice):
-    """The scan of events that share rows of a table (these are then weights), or have a row each (data)."""
+def _make_window_scan(name: str, first: int):
+    """The scan of events that share rows of a table (these are then weights), or have a row each (data).
 
-    def shapes(token, dt, marks, initial, raw, drive, omega, options, windows):
+    The weights start with argument `first` and end with omega or, for transitions with a step size, decay.
+    """
+
+    def weights(options):
+        return slice(first, 8 if options.transition >= STEP else 7)
+
+    def shapes(token, dt, marks, initial, raw, drive, omega, *decay, options, windows):
         return [(initial.shape[0], windows, initial.shape[1])]
 
-    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, x, g, options, groups, timed):
+    def gradient_shapes(token, dt, marks, initial, raw, drive, omega, *rest, options, groups, timed):
         shared = raw.ndim == 2
         of_rows = [(groups, *q.shape) if shared else q.shape for q in (raw, drive)]
-        return [dt.shape if timed else (dt.shape[0], 0), initial.shape, *of_rows, (groups, *omega.shape)]
+        of_gaps = dt.shape if timed else (dt.shape[0], 0)
+        of_decay = [(groups, *decay.shape) for decay in rest[:-2]]  # the states and their gradient follow
+        return [of_gaps, initial.shape, *of_rows, (groups, *omega.shape), *of_decay]
 
     call = custom_call("s7_window_scan", weights, shapes)
     gradient_call = custom_call("s7_window_scan_gradient", weights, gradient_shapes)
@@ -128,11 +139,18 @@ def _make_window_scan(name: str, weights: slice):
 
     def gradient(options, saved, gradients, needed):
         ddt, *found = gradient_call(*saved, *gradients, options=options, groups=1, timed=needed[1])
-        dinitial, draw, ddrive, domega = found
+        dinitial, draw, ddrive, *of_weights = found
         shared = saved[4].ndim == 2
         of_rows = (draw[0], ddrive[0]) if shared else (draw, ddrive)
         ddt = ddt if needed[1] else jnp.zeros_like(saved[1])
-        return jnp.zeros_like(saved[0]), ddt, jnp.zeros_like(saved[2]), dinitial, *of_rows, domega[0]
+        return (
+            jnp.zeros_like(saved[0]),
+            ddt,
+            jnp.zeros_like(saved[2]),
+            dinitial,
+            *of_rows,
+            *(weight[0] for weight in of_weights),
+        )
 
     def value(*arguments):
         return value_and_saved(*arguments)[0]
@@ -140,27 +158,32 @@ def _make_window_scan(name: str, weights: slice):
     return differentiable(name, weights, value, value_and_saved, gradient, selective=True)
 
 
-_token_scan = _make_window_scan("s7_token_windows", slice(4, 7))
-_event_scan = _make_window_scan("s7_event_windows", slice(6, 7))
+_token_scan = _make_window_scan("s7_token_windows", 4)
+_event_scan = _make_window_scan("s7_event_windows", 6)
 
 
 def window_scan(
     raw: Float[Array, "R P"],
     drive: Float[Array, "R S"],
     omega: Float[Array, " W"],
+    decay: Float[Array, " P"] | None,
     token: Float[Array, " L"] | None,
     dt: Float[Array, " L"] | None,
     marks: Float[Array, " L"] | None,
     initial: Float[Array, " S"],
     options: WindowOptions,
 ) -> Float[Array, "M S"]:
-    """The states at the ends of windows, from w_k and B_k u_k + b of each event or, with tokens, of each table row."""
+    """The states at the ends of windows, from w_k and B_k u_k + b of each event or, with tokens, of each table row.
+
+    `omega` is empty for real states, and `decay` is None for transitions without a step size.
+    """
+    weights = (omega,) if decay is None else (omega, decay)
     absent = jnp.zeros((1, 0), raw.dtype)
     dt, marks = (absent if q is None else q[None] for q in (dt, marks))
     if token is None:
-        (x,) = _event_scan(absent, dt, marks, initial[None], raw[None], drive[None], omega, options=options)
+        (x,) = _event_scan(absent, dt, marks, initial[None], raw[None], drive[None], *weights, options=options)
     else:
-        (x,) = _token_scan(token[None], dt, marks, initial[None], raw, drive, omega, options=options)
+        (x,) = _token_scan(token[None], dt, marks, initial[None], raw, drive, *weights, options=options)
     return x[0]
 
 
