@@ -560,7 +560,7 @@ def test_a_download_that_cannot_be_right_is_rejected(changes, message):
 
 def test_the_sources_agree_with_each_other():
     downloads = {name: kind.downloads for name, kind in TASKS.items() if kind.downloads}
-    assert set(downloads) == set(TASKS) - {"fitzhugh-nagumo", "pendulum"}
+    assert set(downloads) == set(TASKS) - {"fitzhugh-nagumo", "irregular-time", "pendulum"}
     assert {name for name, kind in TASKS.items() if kind.manual_download} <= set(downloads)
     places = {}
     for download in (one for several in downloads.values() for one in several):
