@@ -36,7 +36,7 @@ LAYERS = (
     "norm transitions forms compute fused",
     "pooling sequence_layer layer gating block reference",
     "image_network encoders patch_encoder frame_encoder heads baselines",
-    "config model_inputs model segments structure files",
+    "config clock model_inputs model segments structure files",
     "stream_program stream",
     "export",
     "sharing",

@@ -14,6 +14,8 @@ from s7.pooling import Pool
 from s7.ranges import Range, searched
 from s7.settings import Table, build, unknown_setting
 
+Gaps = Literal["read", "ignored", "mixed"]
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -53,7 +55,8 @@ class ModelConfig(BlockConfig):
         state: The number of states of each layer.
         stages: The stages of blocks.
         dt: The gap to use in calls without gaps, in the same unit as the gaps of other calls. None for regular time.
-        gaps: "read", or "ignored" to treat all sequences as regular.
+        gaps: "read", "ignored" to treat all sequences as regular, or "mixed" for a learned clock between time and the
+            number of events (see clock.py).
         time_unit: The divisor of all gaps, so that time constants do not depend on the unit of the gaps. None if it is
             not known yet: gaps are then used as given, and training sets it to the mean gap of the training data.
         classes: The labels of a classifier, one per output: strings, bools or whole numbers. Empty for regression.
@@ -67,7 +70,7 @@ class ModelConfig(BlockConfig):
     state: int = searched(16, Range(8, 64, step=8))
     stages: tuple[Stage, ...] = (Stage(depth=2),)
     dt: float | None = None
-    gaps: Literal["read", "ignored"] = "read"
+    gaps: Gaps = "read"
     time_unit: float | None = None
     classes: tuple[str | bool | int, ...] = ()
     dtype: str = "float32"
@@ -83,8 +86,8 @@ class ModelConfig(BlockConfig):
             raise ValueError("stages is empty; a model has at least one")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f'dtype={self.dtype!r} is not one of "float32", "float64"')
-        if self.gaps not in ("read", "ignored"):
-            raise ValueError(f'gaps={self.gaps!r} is not one of "read", "ignored"')
+        if self.gaps not in ("read", "ignored", "mixed"):
+            raise ValueError(f'gaps={self.gaps!r} is not one of "read", "ignored", "mixed"')
         if self.time_unit is not None and not 0 < self.time_unit < math.inf:
             raise ValueError(f"time_unit={self.time_unit} must be positive and finite")
         if self.classes and len(self.classes) != self.head.outputs:
@@ -108,7 +111,7 @@ class ModelConfig(BlockConfig):
     @property
     def reads_gaps(self) -> bool:
         """Whether the model uses the time gaps between events."""
-        return self.gaps == "read" and (self.layer is None or self.layer.reads_gaps)
+        return self.gaps != "ignored" and (self.layer is None or self.layer.reads_gaps)
 
 
 def build_config(settings: Mapping[str, Any], where: str, given: Mapping[str, Any] | None = None) -> ModelConfig:

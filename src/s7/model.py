@@ -20,6 +20,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shap
 
 from s7 import checks
 from s7.block import Block, BlockConfig, BlockState
+from s7.clock import init_clock
 from s7.config import ModelConfig, build_config
 from s7.heads import Steps
 from s7.initialization import Parameters, split
@@ -64,12 +65,13 @@ class S7Model(eqx.Module):
     blocks: tuple[Block, ...]
     head: Parameters
     config: ModelConfig = eqx.field(static=True)
+    clock: Parameters | None = None
 
     @property
     def groups(self) -> dict[str, str]:
-        """The optimizer groups that the encoder and the head declare for their parameters."""
-        encoder = {f"encoder.{name}": group for name, group in self.config.encoder.groups.items()}
-        return encoder | {f"head.{name}": group for name, group in self.config.head.groups.items()}
+        """The optimizer groups of the parameters of encoder, head and clock."""
+        parts = {"encoder": self.config.encoder.groups, "head": self.config.head.groups, "clock": {"mix": "ssm"}}
+        return {f"{part}.{name}": group for part, groups in parts.items() for name, group in groups.items()}
 
     def __init__(self, config: ModelConfig | None = None, *, key: PRNGKeyArray, **settings: Any):
         if config is None:
@@ -96,6 +98,7 @@ class S7Model(eqx.Module):
         self.blocks = tuple(blocks)
         self.head = config.head.init(width, key=head_key, dtype=dtype)
         self.config = config
+        self.clock = init_clock(config, dtype)
 
     @property
     def stride(self) -> int:
@@ -312,7 +315,7 @@ class S7Model(eqx.Module):
             signal, state = self.advance(inputs, state, dt, length)
         if self.config.head.per_step:
             return Steps(self.config.head.decode(self.head, signal.values), signal.valid()), state
-        return self._answer(state, signal), state
+        return self._read_flushed(state, timed=signal.dt is not None), state
 
     def advance(
         self,
@@ -344,11 +347,8 @@ class S7Model(eqx.Module):
         timed = state.timed if self.config.head.documents == 1 else state.timed[0]
         return lax.cond(timed, partial(self._read_flushed, timed=True), partial(self._read_flushed, timed=False), state)
 
-    def _answer(self, state: ModelState, signal: Signal) -> Float[Array, " O"]:
-        """As `readout`, if it is known whether the stream has gaps."""
-        return self._read_flushed(state, timed=signal.dt is not None)
-
     def _read_flushed(self, state: ModelState, *, timed: bool) -> Float[Array, " O"]:
+        """As `readout`, if it is known whether the stream has gaps."""
         flush = partial(self._flushed, timed=timed)
         head = self.config.head
         return head.read(self.head, flush(state) if head.documents == 1 else jax.vmap(flush)(state))
@@ -392,7 +392,7 @@ class S7Model(eqx.Module):
 
     def encode(self, inputs, dt, length, mask=None) -> Signal:
         """Check and encode a sequence: the input signal of the first block. Arguments are those of a call."""
-        return encode(self.config, self.encoder, self._dtype, inputs, dt, length, mask)
+        return encode(self.config, self.encoder, self.clock, self._dtype, inputs, dt, length, mask)
 
     def _trunk(self, signal: Signal, key, batch_axis) -> tuple[Signal, tuple[Moments | None, ...]]:
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))

@@ -153,6 +153,12 @@ def _complex(B: np.ndarray, b: np.ndarray, C: np.ndarray, complex_state: bool):
 # Around the layer.
 
 
+def mixed_clock(gaps: np.ndarray, unit: float, mix: float) -> np.ndarray:
+    """The gaps dt_k of a model with a mixed clock: time with the share s, the number of events with the share 1 - s."""
+    s = 1 / (1 + np.exp(-mix))
+    return s * gaps / unit + (1 - s)
+
+
 def pooled_state(a: np.ndarray, v: np.ndarray, x: np.ndarray, stride: int) -> np.ndarray:
     """The state at the end of each window of `stride` events (equation 11, with a_k that vary within a window)."""
     ends = []

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int64
 
 from s7.block import Block
+from s7.clock import share
 from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
 from s7.forms import Factored, Full, Static
 from s7.heads import Last, Mean, PerStep, TimeMean
@@ -21,6 +22,7 @@ from s7.norm import BatchNorm, LayerNorm, NoNorm, RMSNorm
 from s7.transitions import Plain, Ring, Stable, Step
 
 FORMAT = 1
+_GAPS = {"read": 0, "ignored": 1, "mixed": 2}
 _ENCODERS = {TokenEncoder: 0, EventEncoder: 1, LinearEncoder: 2, DenseEncoder: 3, ImageEncoder: 4}
 _NORMS = {NoNorm: 0, LayerNorm: 1, RMSNorm: 2, BatchNorm: 3}
 _POOLS = {"last": 0, "mean": 1, "time": 2}
@@ -64,8 +66,10 @@ def program(model: S7Model) -> tuple[Int64[np.ndarray, " N"], Float[np.ndarray, 
         raise ValueError(f"s7.Stream computes in float32, the model is {config.dtype}; model.step streams it as it is")
     unit = getattr(config, "time_unit", None)
     out = _Writer()
-    out.say(FORMAT, config.width, config.gaps == "ignored", config.dt is not None)
+    out.say(FORMAT, config.width, _GAPS[config.gaps], config.dt is not None)
     out.put(1.0 if config.dt is None else config.dt, 1.0 if unit is None else unit)
+    if model.clock is not None:
+        out.put(share(model.clock))
     _encoder(out, model)
     out.say(len(model.blocks))
     for block in model.blocks:

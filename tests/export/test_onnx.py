@@ -119,6 +119,7 @@ def test_every_transition(transition, timed, tmp_path):
         {"form": s7.Static(D="diagonal"), "norm_place": "after", "head": s7.Last(2)},
         {"form": s7.Factored(rank=3, D="static"), "skip": False, "head": s7.PerStep(1)},
         {"stages": POOLED, "head": s7.TimeMean(2, mean=1.0, scale=(2.0, 3.0)), "time_unit": 2.0},
+        {"stages": POOLED, "gaps": "mixed", "time_unit": 2.0},
         {"encoder": s7.EventEncoder((5, 4)), "depth": 1},
         {"encoder": s7.LinearEncoder(3, mean=(1.0, 0.0, -2.0), scale=2.0), "depth": 1},
         {"encoder": s7.DenseEncoder((3, 2), hidden=5, scale=2.0), "depth": 1},

@@ -66,6 +66,7 @@ struct ModelPlan {
   HeadPlan head;
   bool gaps_ignored, has_gap;  // has_gap: `gap` is the default gap
   float gap, time_unit;
+  float time_share;  // s in the clock s dt + (1 - s); 1 for time, less for a clock that also counts events
   int64_t most_table_bytes = 64ll << 20;  // limit of the table of precomputed values per token
 };
 

@@ -180,11 +180,14 @@ bool read_model(Reader& reader, Program& program) {
   ModelPlan& model = program.model;
   reader.setting(kFormat, kFormat);
   int64_t width = reader.setting(1, kLargest);
-  model.gaps_ignored = reader.flag();
+  const int64_t gaps = reader.setting(0, 2);  // read, ignored, mixed
+  model.gaps_ignored = gaps == 1;
   model.has_gap = reader.flag();
   model.gap = reader.number();
   model.time_unit = reader.number();
+  model.time_share = gaps == 2 ? reader.number() : 1.0f;
   if (!(model.time_unit > 0) || !(model.gap >= 0)) reader.fail();
+  if (!(model.time_share >= 0 && model.time_share <= 1)) reader.fail();
   read_encoder(reader, width, model.encoder);
   model.depth = reader.setting(1, 4096);
   if (!reader.good()) return false;

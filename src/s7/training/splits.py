@@ -269,5 +269,5 @@ def require_gaps(model: Any, samples: Samples) -> None:
     if not isinstance(model, S7Model) or samples.dt is not None:
         return
     config = model.config
-    if config.time_unit is not None and config.dt is None and config.gaps == "read":
+    if config.time_unit is not None and config.dt is None and config.gaps != "ignored":
         raise ValueError(f"{samples.name}: the model has a unit of time, so it reads gaps; pass dt")
