@@ -5,7 +5,7 @@
     python -m benchmarks.time_gaps models                                 other models on the same data
     python -m benchmarks.time_gaps ucr                                    sets of the UCR archive, 30 % of the steps
     python -m benchmarks.time_gaps walker2d                               Walker2d with and without the gap as an input
-    python -m benchmarks.time_gaps table                                  print all results as tables
+    python -m benchmarks.time_gaps table                                  print all results as tables, draw the figure
 
 Each result is one line of docs/results/time.jsonl. A run that was interrupted continues with what is missing. Results
 are those of validation data; test data are not read. All runs of a part have the same number of steps. Costs are
@@ -22,19 +22,23 @@ from typing import Any
 
 import jax
 import numpy as np
+from matplotlib.figure import Figure
 
 import s7
 from benchmarks.time_variants import VARIANTS
 from benchmarks.ucr import load
+from s7.clock import share
 from s7.config import ModelConfig
 from s7.data.folder import DataFolder
 from s7.job import Job
 from s7.machine import keep_compiled_code
 from s7.model import S7Model
+from s7.publishing import plots
 from s7.standardization import mean_gap
 from s7.version import __version__
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "time.jsonl"
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "time-tasks.svg"
 KINDS = ("phase", "delay", "decay")
 MODELS = ("gru-d", "cfc", "ode-lstm", "s5", "eventssm")
 SETS = ("OSULeaf", "Fish", "EOGVerticalSignal")
@@ -51,15 +55,16 @@ def trained(
     began = time.process_time()
     model = S7Model(config, key=jax.random.key(seed))
     result = s7.train(model, *splits, objective=objective, seed=seed, progress=False, **settings)
-    clock = result.model.clock
-    shares = [block.layer.rates for block in result.model.blocks if "mix" in getattr(block.layer, "rates", {})]
-    mixes = [*([clock["mix"]] if clock is not None else []), *(rates["mix"] for rates in shares)]
+    layers = (getattr(block.layer, "rates", {}) for block in result.model.blocks)
+    shares = [jax.nn.sigmoid(rates["mix"]) for rates in layers if "mix" in rates]
+    if result.model.clock is not None:
+        shares.append(share(result.model.clock))
     return {
         "metric": metric,
         "valid": result.result["valid"][metric],
         "parameters": result.result["parameters"],
         "cpu_seconds": round(time.process_time() - began, 1),
-        "share of time": [round(float(s), 3) for mix in mixes for s in jax.nn.sigmoid(mix)],
+        "share of time": [round(float(s), 3) for each in shares for s in each],
     }
 
 
@@ -160,6 +165,35 @@ def _cell(values: list[float]) -> str:
     return f"{mean:.3f}" if len(values) == 1 else f"{mean:.3f} ± {np.std(values, ddof=1):.3f}"
 
 
+def chart(lines: list[dict[str, Any]]) -> Figure:
+    """The errors on the simulated tasks: the mean squared error, or the share of wrong classes."""
+    named = {
+        "S7, gaps read": ("s7", "gaps read"),
+        "S7, gaps ignored": ("s7", "gaps ignored"),
+        "S7, mixed clock": ("s7", "mixed clock"),
+        "gru-d": ("gru-d", "gaps read"),
+        "eventssm": ("eventssm", "gaps read"),
+    }
+    tasks = [f"{kind} by {clock}" for kind in KINDS for clock in ("time", "events")]
+    figure = Figure(figsize=(plots.WIDTH, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for number, (label, key) in enumerate(named.items()):
+        found = {task: [] for task in tasks}
+        for line in lines:
+            if (line["model"], line["variant"]) == key and line["data"] in found:
+                error = 1 - line["valid"] if line["metric"] == "accuracy" else line["valid"]
+                found[line["data"]].append(max(error, 1 / 1024))  # no error among 512 sequences is drawn as half of one
+        points = [(place, np.mean(errors)) for place, errors in enumerate(found.values()) if errors]
+        x = [place + 0.12 * (number - 2) for place, _ in points]
+        colour, marker = plots.COLOURS[number], plots.MARKERS[number]
+        axes.plot(x, [error for _, error in points], marker, color=colour, label=label)
+    plots.log_scale(axes, 1e-3, 1)
+    axes.set_xticks(range(len(tasks)), [plots.wrapped(task, 9) for task in tasks])
+    axes.set_ylabel("validation error")
+    axes.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.18), columnspacing=1, handletextpad=0.2)
+    return figure
+
+
 def main() -> None:
     """Run what is missing in the file of results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -175,6 +209,7 @@ def main() -> None:
     lines = [json.loads(line) for line in text.splitlines()]
     if options.part == "table":
         print("\n\n".join(table(lines, part) for part in PARTS))
+        plots.save(FIGURE, chart, lines)
         return
     keep_compiled_code()
     done = {tuple(line[name] for name in KEYS) for line in lines}
