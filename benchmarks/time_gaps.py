@@ -97,7 +97,7 @@ def ucr(data: str, variant: str, model: str, rate: float, seed: int) -> dict[str
         state=16,
         form=s7.Factored(8),
         transition=s7.Stable(oscillate=True, tau=(1.0, x.shape[1] / 3)),
-        time_unit=mean_gap(train.dt, train.offsets),
+        time_unit=mean_gap(np.asarray(train.dt), train.offsets),
     )
     _, change = VARIANTS[variant]
     return trained(change(config), (train, valid), None, seed, "accuracy", learning_rate=rate, steps=400, batch_size=16)
@@ -178,7 +178,7 @@ def chart(lines: list[dict[str, Any]]) -> Figure:
     figure = Figure(figsize=(plots.WIDTH, 3.4), layout="constrained")
     axes = figure.subplots()
     for number, (label, key) in enumerate(named.items()):
-        found = {task: [] for task in tasks}
+        found: dict[str, list[float]] = {task: [] for task in tasks}
         for line in lines:
             if (line["model"], line["variant"]) == key and line["data"] in found:
                 error = 1 - line["valid"] if line["metric"] == "accuracy" else line["valid"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ class Tuned(Stable):
         return parameters | {"omega": self.factor * parameters["omega"]}
 
 
-def _transition(kind: type[Stable] | None = None, **changes: object) -> Change:
+def _transition(kind: type[Stable] | None = None, **changes: Any) -> Change:
     def change(config: ModelConfig) -> ModelConfig:
         stable = config.transition
         assert isinstance(stable, Stable)
@@ -91,7 +91,7 @@ def _transition(kind: type[Stable] | None = None, **changes: object) -> Change:
     return change
 
 
-def _config(**changes: object) -> Change:
+def _config(**changes: Any) -> Change:
     return lambda config: replace(config, **changes)
 
 

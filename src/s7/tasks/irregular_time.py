@@ -65,21 +65,24 @@ class IrregularTime(Task):
         ends = np.cumsum(list(SIZES.values()))[:-1]
         parts = zip(*(np.split(q, ends) for q in made), strict=True)
         splits = {name: self._samples(Recording(*part), name) for name, part in zip(SIZES, parts, strict=True)}
-        train, test = splits["train"], splits["test"]
+        train, valid, test = splits["train"], splits["valid"], splits["test"]
+        encoder = s7.LinearEncoder.of(train)
         if self.kind == "delay":
-            head, objective, columns = s7.Mean(4), s7.CrossEntropy(4), ()
-            baselines = most_frequent(train, test, 4)
-        else:
-            columns = ("sin", "cos") if self.kind == "phase" else ("log τ",)
-            outputs = len(columns)
-            mean, scale = train.targets.mean(0), train.targets.std(0)
-            last = s7.Last if self.kind == "phase" else s7.Mean
-            head = last(outputs, tuple(mean.tolist()), tuple(scale.tolist()))
-            objective = s7.MeanSquared(outputs, unit=float(np.mean(np.square(scale))))
-            error = float(np.mean((test.targets - mean) ** 2))
-            baselines = {"the mean": {"mse": error, "rmse": error**0.5}}
+            chance = most_frequent(train, test, 4)
+            return Problem(train, valid, test, encoder, s7.Mean(4), s7.CrossEntropy(4), chance)
+        mean, scale = train.targets.mean(0), train.targets.std(0)
+        error = float(np.mean((test.targets - mean) ** 2))
+        columns = ("sin", "cos") if self.kind == "phase" else ("log τ",)
+        head = s7.Last if self.kind == "phase" else s7.Mean
         return Problem(
-            *splits.values(), s7.LinearEncoder.of(train), head, objective, baselines=baselines, columns=columns
+            train,
+            valid,
+            test,
+            encoder,
+            head(len(columns), tuple(mean.tolist()), tuple(scale.tolist())),
+            s7.MeanSquared(len(columns), unit=float(np.mean(np.square(scale)))),
+            baselines={"the mean": {"mse": error, "rmse": error**0.5}},
+            columns=columns,
         )
 
     def _samples(self, part: Recording, name: str) -> Samples:
@@ -131,7 +134,7 @@ def delay(count: int, informative: bool, rng: np.random.Generator) -> Recording:
 def decay(count: int, informative: bool, rng: np.random.Generator) -> Recording:
     """An exponential decay in noise; the answer is the logarithm of its time constant."""
     gaps = draw_gaps(count, 4.0, rng)
-    constant = np.exp(rng.uniform(*np.log(TAU), (count, 1)))
+    constant = np.exp(rng.uniform(math.log(TAU[0]), math.log(TAU[1]), (count, 1)))
     amplitude = rng.uniform(0.5, 1.5, (count, 1))
     seen = amplitude * np.exp(-clock(gaps, informative) / constant) + 0.05 * rng.normal(size=gaps.shape)
     return Recording(seen[..., None], gaps, np.log(constant))
