@@ -1152,9 +1152,9 @@ struct WindowProblem {
     const LayerShape& layer = shape.layer;
     return "windows batch=" + std::to_string(layer.batch) + " length=" + std::to_string(layer.length) +
            " state=" + std::to_string(layer.state) + " stride=" + std::to_string(shape.stride) +
-           " gain=" + std::to_string(int(layer.gain)) + (layer.oscillate ? " oscillating" : "") +
-           (layer.reverse ? " reverse" : "") + (in.token.empty() ? "" : " tokens") + (in.dt.empty() ? "" : " dt") +
-           (in.marks.empty() ? "" : " marks");
+           " transition=" + std::to_string(int(layer.transition)) + " gain=" + std::to_string(int(layer.gain)) +
+           (layer.oscillate ? " oscillating" : "") + (layer.reverse ? " reverse" : "") +
+           (in.token.empty() ? "" : " tokens") + (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks");
   }
 };
 
@@ -1170,7 +1170,8 @@ WindowProblem window_problem(const Options& options, int64_t batch, int64_t wind
   problem.in.initial = layer.in.initial;
   problem.in.omega = layer.in.omega;
   problem.in.decay = layer.in.decay;
-  problem.in.raw = numbers(count * state, 2);
+  // Plain has no bound on the states, and differences of large states are not exact.
+  problem.in.raw = numbers(count * state, options.transition == Transition::kPlain ? 0.5 : 2);
   problem.in.drive = numbers(count * rows);
   if (table > 0)
     for (int64_t k = 0; k < events; ++k) problem.in.token.push_back(double(int64_t(generator() % uint32_t(table))));
