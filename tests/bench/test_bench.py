@@ -46,7 +46,7 @@ def only_xla(monkeypatch):
 def nothing_computed(monkeypatch):
     """The command with all that takes time taken out."""
     monkeypatch.setattr(layer, "program", lambda name, case, gradient: lambda: np.ones(3))
-    monkeypatch.setattr(machine, "sgemm_rate", lambda sizes: 100.0)
+    monkeypatch.setattr(machine, "sgemm_rate", lambda sizes, clock: 100.0)
     monkeypatch.setattr(layer, "sgemm_rate", lambda: 100.0)
     monkeypatch.setattr(torch_layer, "find", lambda: None)
 

@@ -112,4 +112,4 @@ def test_blocks_have_a_language():
     languages = {
         page: set(re.findall(r"^```(\w*)\n.+?^```$", text, re.DOTALL | re.MULTILINE)) for page, text in PAGES.items()
     }
-    assert {page for page, found in languages.items() if not found <= {"python", "c", "cpp"}} == set()
+    assert {page for page, found in languages.items() if not found <= {"python", "c", "cpp", "yaml"}} == set()
