@@ -20,7 +20,9 @@ from s7.data import Samples as Samples
 from s7.data import gaps as gaps
 from s7.data import pack as pack
 from s7.data.loader import Augmentation as Augmentation
+from s7.data.picture_augmentation import PictureAugmentation as PictureAugmentation
 from s7.data.series_augmentation import SeriesAugmentation as SeriesAugmentation
+from s7.data.token_augmentation import TokenAugmentation as TokenAugmentation
 from s7.encoders import DenseEncoder as DenseEncoder
 from s7.encoders import Encoder as Encoder
 from s7.encoders import EventEncoder as EventEncoder

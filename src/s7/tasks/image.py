@@ -16,6 +16,7 @@ from jaxtyping import Shaped, UInt8
 import s7
 from s7.data.download import Download
 from s7.data.folder import Arrays
+from s7.data.picture_augmentation import PictureAugmentation
 from s7.data.pictures import read_grey
 from s7.data.samples import Samples
 from s7.tasks.task import Problem, Task, most_frequent
@@ -31,7 +32,7 @@ SEED = 42
 
 @dataclass(frozen=True)
 class Image(Task):
-    """Grayscale images as sequences of pixels."""
+    """Grayscale images as sequences of pixels; `augment` shifts and mirrors the training images at random."""
 
     name: ClassVar[str] = "image"
     title: ClassVar[str] = "Grayscale CIFAR-10, pixel by pixel"
@@ -49,6 +50,8 @@ class Image(Task):
         "strict": "5,000 of the 50,000 training images for validation; the official 10,000 test images",
         "paper": "the same sizes; the published validation images were drawn by another generator",
     }
+
+    augment: PictureAugmentation = PictureAugmentation()
 
     def missing(self, folder):
         return None if folder.find(SHEETS, ARCHIVE) else folder.absence(ARCHIVE, SHEETS, how=HOW)
@@ -74,6 +77,7 @@ class Image(Task):
             head=s7.Mean(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
+            augmentation=self.augment if self.augment != PictureAugmentation() else None,
         )
 
 

@@ -18,6 +18,7 @@ import s7
 from s7.data.download import Download
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
+from s7.data.token_augmentation import TokenAugmentation
 from s7.tasks.task import Problem, Task, most_frequent
 
 ARCHIVE = "imdb/aclImdb_v1.tar.gz"
@@ -31,7 +32,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Text(Task):
-    """The first `length` bytes of each review."""
+    """The first `length` bytes of each review; `augment` leaves out parts of the training reviews at random."""
 
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "Film reviews, favourable or not, byte by byte"
@@ -50,6 +51,7 @@ class Text(Task):
         "paper": "all 25,000 training reviews for training; the epoch is chosen on the test set",
     }
     length: int = 4096
+    augment: TokenAugmentation = TokenAugmentation()
 
     def __post_init__(self):
         if self.length < 2:
@@ -84,6 +86,7 @@ class Text(Task):
             head=s7.Mean(2),
             objective=s7.CrossEntropy(2, LABELS),
             baselines=most_frequent(train, test, 2),
+            augmentation=self.augment if self.augment != TokenAugmentation() else None,
         )
 
 
