@@ -5,6 +5,8 @@ import os
 import platform
 import resource
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from s7.version import __version__
@@ -80,6 +82,15 @@ def description() -> str:
 
     cores = usable_cores()
     return f"{processor()}, {cores} core{'' if cores == 1 else 's'}, {jax.default_backend()}"
+
+
+def working_clock() -> Callable[[], float]:
+    """The clock for measurements of speed: the time that this process would take on an otherwise idle machine.
+
+    With one thread, that is the processor time. With several, it is the elapsed time, since waiting counts too.
+    """
+    threads = int(os.environ.get("S7_THREADS") or usable_cores())
+    return time.process_time if threads == 1 else time.perf_counter
 
 
 def usable_cores() -> int:

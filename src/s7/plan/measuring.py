@@ -1,7 +1,5 @@
 """Calibration of the cost model: a few training steps of a task on this machine."""
 
-import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ from s7.bench.train import Training
 from s7.data.batching import Plan
 from s7.data.folder import DataFolder
 from s7.job import Job
-from s7.machine import description, usable_cores, versions
+from s7.machine import description, versions, working_clock
 from s7.model import S7Model
 from s7.plan.cost import Measurements
 from s7.training.run import Run
@@ -52,9 +50,7 @@ def measure(
         steps[size] = Training(trainer.train_step, trainer.optimizer, trainer.state, first, None)  # type: ignore[arg-type]
     plan, loader = typical(trainers[batch]), trainers[batch].loader
     say("timing")
-    # With one thread, processor time is the time that an idle core would take.
-    alone = int(os.environ.get("S7_THREADS") or usable_cores()) == 1
-    clock = time.process_time if alone else time.perf_counter
+    clock = working_clock()
     seconds = best_of(runs, {str(size): step for size, step in steps.items()}, clock=clock)
     made = best_of(runs, {"input": lambda: loader.batch(plan, 0)}, clock=clock)["input"]
     memory = {size: 2**20 * (step.memory_mb or 0) for size, step in steps.items()}
