@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
+# Let Python keep byte-compiled modules even if the environment forbids it: the tests start many processes, each of
+# which would compile JAX's modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
 .PHONY: results results-long clean
