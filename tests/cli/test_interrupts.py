@@ -69,16 +69,14 @@ sys.exit(main())
 def measured(data, tmp_path_factory):
     """A run with --set and --minutes."""
     folder = tmp_path_factory.mktemp("measured") / "run"
-    settings = ("--data", data, "--out", folder, "--minutes", "0.01", "--variant", "two words", "--seed", "1")
-    status, _, err = run("train", "walker2d", *settings, "--set", *SMALL)
-    assert status == 0, err
+    settings = ["--data", str(data), "--out", str(folder), "--minutes", "0.01", "--variant", "two words", "--seed", "1"]
+    assert main(["train", "walker2d", *settings, "--set", *SMALL]) == 0
     return folder
 
 
 def test_the_command_in_the_report_repeats_the_run(measured, data, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    status, _, err = run("report", measured, "--out", tmp_path / "report.html")
-    assert status == 0, err
+    assert main(["report", str(measured), "--out", str(tmp_path / "report.html")]) == 0
     from html import unescape
 
     page = unescape((tmp_path / "report.html").read_text())
@@ -87,10 +85,7 @@ def test_the_command_in_the_report_repeats_the_run(measured, data, tmp_path, mon
     words = shlex.split(line)
     assert words[0] == "s7"
     monkeypatch.setenv("S7_DATA", str(data))
-    done = subprocess.run(
-        [sys.executable, "-m", "s7", *words[1:], "--out", str(tmp_path / "again")], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    assert main([*words[1:], "--out", str(tmp_path / "again")]) == 0
     first, second = (json.loads((folder / "result.json").read_text()) for folder in (measured, tmp_path / "again"))
     assert sorted(first["set"]) == sorted(second["set"])
     same = ("valid", "test", "steps", "best_epoch", "parameters", "variant", "seed", "data_sha256")
