@@ -1284,6 +1284,11 @@ void test_windows() {
   }
 }
 
+template <class T>
+void add(const std::vector<T>& more, std::vector<T>& to) {
+  for (size_t n = 0; n < to.size(); ++n) to[n] += more[n];
+}
+
 // Pooling -------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -1387,124 +1392,179 @@ void test_pooling() {
   }
 }
 
-// Halves --------------------------------------------------------------------------------------------------------------
+// Blocks over windows -------------------------------------------------------------------------------------------------
+
+// A block that is read at the ends of windows. With tokens, `block.in.u` is the table.
+struct WindowBlockProblem {
+  LayerProblem block;
+  int64_t stride;
+  std::vector<double> token, share, last, ends, skip;
+
+  int64_t windows() const { return block.shape.layer.events() / stride; }
+  std::string name() const {
+    return "windows of " + std::to_string(stride) + (token.empty() ? "" : " tokens") + (share.empty() ? "" : " mean") +
+           (last.empty() ? "" : " last") + (ends.empty() ? "" : " ends") + " of " + block.name();
+  }
+};
 
 template <class T>
-struct HalvesResults {
-  std::vector<T> y;
+struct WindowBlockResults {
+  std::vector<T> y, x[kDirections], share, ends, skip;
   BlockArrays<T> gradients;
 };
 
 template <class T>
-void add(const std::vector<T>& more, std::vector<T>& to) {
-  for (size_t n = 0; n < to.size(); ++n) to[n] += more[n];
-}
-
-// A block from its halves and the scan over windows of one event.
-template <class T>
-HalvesResults<T> run_halves(const Kernels<T>& kernels, const LayerProblem& problem, Pool pool) {
-  const BlockShape& shape = problem.shape;
-  const int64_t events = shape.layer.events(), states = shape.layer.state, rows = shape.layer.rows();
-  const LayerArrays<T> layers[] = {as<T>(problem.in), as<T>(problem.second)};
-  const BlockInputs<T> in = pointers(layers[0], layers[1]);
-  struct Direction {
-    std::vector<T> raw, input, x, raw_gradient, input_gradient, x_gradient;
-  } of[kDirections];
-  WindowShape windows[kDirections];
-  WindowInputs<T> scanned[kDirections];
-  DriveArrays<T> drive = {};
-  ReadInputs<T> read = {{}, shape.skip ? in.u : nullptr};
+WindowBlockResults<T> run_window_block(const Kernels<T>& kernels, const WindowBlockProblem& problem, Pool pool) {
+  const BlockShape& shape = problem.block.shape;
+  const LayerArrays<T> first = as<T>(problem.block.in), second = as<T>(problem.block.second);
+  const std::vector<T> token = as<T>(problem.token), share = as<T>(problem.share), last = as<T>(problem.last),
+                       ends = as<T>(problem.ends), skip = as<T>(problem.skip);
+  const int64_t windows = problem.windows(), rows = int64_t(first.u.size()) / shape.layer.width;
+  const WindowBlockShape sizes = {shape, problem.stride, token.empty() ? 0 : rows};
+  const WindowBlockInputs<T> in = {pointers(first, second), pointer(token), pointer(share),
+                                   pointer(last),           pointer(ends),  pointer(skip)};
+  const std::vector<T> y_gradient = as<T>(problem.block.y_gradient);
+  const std::vector<T> finals[] = {as<T>(problem.block.final_gradient), as<T>(problem.block.second_final_gradient)};
+  WindowBlockResults<T> out;
+  std::vector<T> raw[kDirections], drive[kDirections];
+  out.y = unwritten<T>(windows * shape.layer.width);
   for (int64_t d = 0; d < shape.directions; ++d) {
-    of[d].raw = of[d].raw_gradient = unwritten<T>(events * states);
-    of[d].input = of[d].x = of[d].input_gradient = of[d].x_gradient = unwritten<T>(events * rows);
-    drive.raw[d] = of[d].raw.data();
-    drive.input[d] = of[d].input.data();
-    windows[d] = {d == 0 ? shape.layer : opposite(shape.layer), 1, 0};
-    const LayerInputs<T>& layer = in.layers[d];
-    scanned[d] = {nullptr,      layer.dt,       layer.marks, layer.initial,
-                  drive.raw[d], drive.input[d], layer.omega, layer.decay};
-    read.x[d] = of[d].x.data();
+    out.x[d] = unwritten<T>(windows * shape.layer.rows());
+    raw[d] = unwritten<T>(rows * shape.layer.state);
+    drive[d] = unwritten<T>(rows * shape.layer.rows());
   }
-  kernels.drive(shape, in, drive, pool);
-  for (int64_t d = 0; d < shape.directions; ++d) kernels.window_scan(windows[d], scanned[d], of[d].x.data(), pool);
-  HalvesResults<T> out;
-  out.y = unwritten<T>(problem.y_gradient.size());
-  kernels.read(shape, in, read, out.y.data(), pool);
+  WindowBlockOutputs<T> results = {pointer(out.y), {pointer(out.x[0]), pointer(out.x[1])}, {}, {}};
+  kernels.window_block(sizes, in, results, pool);
+  const std::vector<T> unsaved = out.y;
+  for (int64_t d = 0; d < shape.directions; ++d) results.raw[d] = raw[d].data(), results.drive[d] = drive[d].data();
+  kernels.window_block(sizes, in, results, pool);
+  check(same_bits(unsaved, out.y), problem.name() + ": other numbers if nothing is saved");
 
-  // Each half has a gradient of u and of the norm.
-  const std::vector<T> arriving = as<T>(problem.y_gradient);
-  BlockArrays<T> parts[2];
-  for (BlockArrays<T>& part : parts)
-    for (const auto& [name, array] : kDifferentiable<T>) {
-      part.first.*array = unwritten<T>((layers[0].*array).size());
-      part.second.*array = unwritten<T>((layers[1].*array).size());
-    }
-  const auto gradients_of = [](BlockArrays<T>& part) -> BlockGradients<T> {
-    LayerArrays<T>& first = part.first;
-    return {pointer(first.u),     {layer_pointers(first), layer_pointers(part.second)},
-            pointer(first.scale), pointer(first.shift),
-            pointer(first.mean),  pointer(first.gate_W),
-            pointer(first.gate_c)};
-  };
-  T* x_gradients[] = {pointer(of[0].x_gradient), pointer(of[1].x_gradient)};
-  kernels.read_gradient(shape, in, read, arriving.data(), x_gradients, gradients_of(parts[0]), pool);
-  DriveArrays<const T> of_drive = {};
-  for (int64_t d = 0; d < shape.directions; ++d) {
-    const std::vector<T> final_gradient = as<T>(d == 0 ? problem.final_gradient : problem.second_final_gradient);
-    const int64_t last = windows[d].layer.reverse ? 0 : shape.layer.length - 1;
-    for (int64_t n = 0; n < shape.layer.batch; ++n)
-      for (int64_t p = 0; p < rows; ++p)
-        of[d].x_gradient[(n * shape.layer.length + last) * rows + p] += final_gradient[n * rows + p];
-    LayerArrays<T>& layer = d == 0 ? parts[0].first : parts[0].second;
-    kernels.window_scan_gradient(windows[d], scanned[d], of[d].x.data(), x_gradients[d],
-                                 {pointer(layer.dt), pointer(layer.initial), of[d].raw_gradient.data(),
-                                  of[d].input_gradient.data(), pointer(layer.omega), pointer(layer.decay)},
-                                 pool);
-    of_drive.raw[d] = of[d].raw_gradient.data();
-    of_drive.input[d] = of[d].input_gradient.data();
+  out.share = unwritten<T>(share.size());
+  out.ends = unwritten<T>(ends.size());
+  out.skip = unwritten<T>(skip.size());
+  BlockArrays<T>& of = out.gradients;
+  for (const auto& [name, array] : kDifferentiable<T>) {
+    of.first.*array = unwritten<T>((first.*array).size());
+    of.second.*array = unwritten<T>((second.*array).size());
   }
-  kernels.drive_gradient(shape, in, of_drive, gradients_of(parts[1]), pool);
-  out.gradients = parts[0];
-  LayerArrays<T>&first = out.gradients.first, &more = parts[1].first;
-  add(more.u, first.u);
-  add(more.scale, first.scale);
-  add(more.shift, first.shift);
-  add(more.mean, first.mean);
-  if (shape.skip) add(arriving, first.u);
-  constexpr std::vector<T> LayerArrays<T>::* kDriven[] = {
-      &LayerArrays<T>::w,   &LayerArrays<T>::W_w, &LayerArrays<T>::B,  &LayerArrays<T>::b,
-      &LayerArrays<T>::W_B, &LayerArrays<T>::V1,  &LayerArrays<T>::V2, &LayerArrays<T>::V3};
-  for (const auto array : kDriven) {
-    first.*array = more.*array;
-    out.gradients.second.*array = parts[1].second.*array;
-  }
+  const BlockGradients<T> of_block = {pointer(of.first.u),     {layer_pointers(of.first), layer_pointers(of.second)},
+                                      pointer(of.first.scale), pointer(of.first.shift),
+                                      pointer(of.first.mean),  pointer(of.first.gate_W),
+                                      pointer(of.first.gate_c)};
+  kernels.window_block_gradient(sizes, in,
+                                {pointer(y_gradient),
+                                 {pointer(out.x[0]), pointer(out.x[1])},
+                                 {pointer(raw[0]), pointer(raw[1])},
+                                 {pointer(drive[0]), pointer(drive[1])},
+                                 {pointer(finals[0]), pointer(finals[1])}},
+                                {of_block, pointer(out.share), pointer(out.ends), pointer(out.skip)}, pool);
   return out;
 }
 
-// The halves give the numbers of the block, which `check_layer` compares with plain loops.
-void check_halves(const LayerProblem& problem) {
+// The numbers at the last event of each window, or with `back` the array of all events that has these and zeros.
+template <class T>
+std::vector<T> at_ends(const std::vector<T>& array, int64_t stride, int64_t width, bool back = false) {
+  std::vector<T> found(back ? array.size() * stride : array.size() / stride);
+  for (size_t n = 0; n < (back ? array : found).size(); ++n) {
+    const size_t all = (n / width * stride + stride - 1) * width + n % width;
+    back ? found[all] = array[n] : found[n] = array[all];
+  }
+  return found;
+}
+
+// With full windows whose last event the skip adds, the outputs are those of the block at the ends of windows, which
+// `check_layer` compares with plain loops. With tokens, the gradient of the table is a sum over its events.
+void check_window_block(const LayerProblem& block, int64_t stride, int64_t table) {
+  const LayerShape& layer = block.shape.layer;
+  LayerProblem whole = block;
+  WindowBlockProblem problem = {block, stride, {}, {}, {}, {}, {}};
+  if (table > 0) {
+    problem.block.in.u = numbers(table * layer.width);
+    for (int64_t k = 0; k < layer.events(); ++k) {
+      problem.token.push_back(double(int64_t(generator() % uint32_t(table))));
+      for (int64_t h = 0; h < layer.width; ++h)
+        whole.in.u[k * layer.width + h] = problem.block.in.u[int64_t(problem.token[k]) * layer.width + h];
+    }
+  }
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, layer.width);
+  whole.y_gradient = at_ends(problem.block.y_gradient, stride, layer.width, true);
   for (const InstructionSet& set : usable_sets()) {
-    const std::string name = "halves of " + problem.name() + ", " + set.name;
-    const auto whole = run_layer(set.kernels<double>(), problem, true, kSerial);
-    const auto wanted = run_layer_gradient(set.kernels<double>(), problem, whole, kSerial);
-    const auto found = run_halves(set.kernels<double>(), problem, kSerial);
-    const auto single = run_halves(set.kernels<float>(), problem, kSerial);
-    check_close(found.y, whole.y, 1e-13, name + " double: y");
-    check_close(single.y, whole.y, 5e-5, name + " float: y");
+    const std::string name = problem.name() + ", " + set.name;
+    const auto wanted = run_layer(set.kernels<double>(), whole, true, kSerial);
+    BlockArrays<double> slopes = run_layer_gradient(set.kernels<double>(), whole, wanted, kSerial);
+    if (table > 0) {
+      std::vector<double> sums(problem.block.in.u.size());
+      for (size_t n = 0; n < slopes.first.u.size(); ++n)
+        sums[int64_t(problem.token[n / layer.width]) * layer.width + n % layer.width] += slopes.first.u[n];
+      slopes.first.u = sums;
+    }
+    const std::vector<double> y = at_ends(wanted.y, stride, layer.width);
+    const auto found = run_window_block(set.kernels<double>(), problem, kSerial);
+    const auto single = run_window_block(set.kernels<float>(), problem, kSerial);
+    check_close(found.y, y, 1e-13, name + " double: y");
+    check_close(single.y, y, 5e-5, name + " float: y");
     for (size_t n = 0; n < 2 * std::size(kDifferentiable<double>); ++n) {
-      check_close(array_of(found.gradients, n), array_of(wanted, n), 1e-11, name + " double" + name_of(n));
-      check_close(array_of(single.gradients, n), array_of(wanted, n), 5e-4, name + " float" + name_of(n));
+      check_close(array_of(found.gradients, n), array_of(slopes, n), 1e-11, name + " double" + name_of(n));
+      check_close(array_of(single.gradients, n), array_of(slopes, n), 5e-4, name + " float" + name_of(n));
     }
   }
 }
 
-void test_halves() {
+// Adds pooling to a problem: padding at the ends of windows and means of the others.
+WindowBlockProblem pooled(const LayerProblem& block, int64_t stride, int64_t table) {
+  const LayerShape& layer = block.shape.layer;
+  WindowBlockProblem problem = {block, stride, {}, {}, {}, {}, {}};
+  PoolShape shape = {layer.batch, layer.length / stride, stride, layer.width, table};
+  PoolArrays<double> in = pool_problem(shape, true, true).in;
+  problem.token = in.token, problem.share = in.share, problem.last = in.last;
+  if (table > 0) problem.block.in.u = in.values;
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, layer.width);
+  return problem;
+}
+
+// What is pooled inside of the call gives the numbers of what is pooled before it.
+void check_pooling_inside(const WindowBlockProblem& inside) {
+  const LayerShape& layer = inside.block.shape.layer;
+  const int64_t table = inside.token.empty() ? 0 : int64_t(inside.block.in.u.size()) / layer.width;
+  const PoolShape shape = {layer.batch, layer.length / inside.stride, inside.stride, layer.width, table};
+  PoolProblem pooling = {shape, {inside.block.in.u, inside.token, inside.share, inside.last}, {}, {}};
+  for (const InstructionSet& set : usable_sets()) {
+    const auto& kernels = set.kernels<double>();
+    pooling.mean_gradient = pooling.ends_gradient = inside.block.y_gradient;
+    WindowBlockProblem outside = inside;
+    outside.ends = run_pool(kernels, pooling, kSerial).ends;
+    outside.skip = run_pool(kernels, pooling, kSerial).mean;
+    outside.share = outside.last = {};
+    const auto found = run_window_block(kernels, inside, kSerial), given = run_window_block(kernels, outside, kSerial);
+    pooling.mean_gradient = given.skip;
+    pooling.ends_gradient = given.ends;
+    const auto pooled = run_pool(kernels, pooling, kSerial);
+    BlockArrays<double> wanted = given.gradients;
+    add(pooled.values_gradient, wanted.first.u);
+    const std::string name = inside.name() + ", " + set.name;
+    check_close(found.y, given.y, 1e-14, name + ": y");
+    check_close(found.share, pooled.share_gradient, 1e-12, name + ": dshare");
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<double>); ++n)
+      check_close(array_of(found.gradients, n), array_of(wanted, n), 1e-12, name + name_of(n));
+  }
+}
+
+void test_window_blocks() {
   for (int n = 0; n < 150; ++n) {
     Options options = any_options();
     // Plain has no bound on the states, so that rounding grows with them.
     if (options.transition == Transition::kPlain) options.transition = Transition::kStable;
-    check_halves(layer_problem(options, one_of({1, 2, 3}), one_of({1, 2, 7, 31, 97}), one_of({1, 2, 5, 8, 17}),
-                               one_of({1, 2, 3, 8, 17})));
+    const int64_t table = one_of({0, 1, 5, 200}), width = one_of({1, 2, 5, 8, 17}), state = one_of({1, 2, 3, 8, 17});
+    int64_t stride = 1;
+    // A layer that reads from the end is read at the first event of a window, and dropout counts the windows.
+    if (options.block.directions == 1 && !options.reverse && options.block.threshold == 0) stride = one_of({1, 2, 5});
+    check_window_block(layer_problem(options, one_of({1, 2, 3}), one_of({1, 2, 7, 31, 97}) * stride, width, state),
+                       stride, table);
+    options.block.skip = true;
+    stride = one_of({1, 3, 8});
+    check_pooling_inside(
+        pooled(layer_problem(options, one_of({1, 3}), one_of({1, 7, 41}) * stride, width, state), stride, table));
   }
 }
 
@@ -1667,9 +1727,7 @@ void append(std::vector<T>& all, std::initializer_list<std::vector<T>> arrays) {
 struct Problems {
   LayerProblem full = layer_problem({true, false, true, true, Gain::kVariance, Direct::kFull}, 3, 523, 5, 9);
   LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
-  LayerProblem block = layer_problem(
-      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554, 2}}, 3, 523, 5,
-      9);
+  LayerProblem block = block_of(3, 523, 9);
   LayerProblem sequences = layer_problem(
       {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kLayer, true, true, 6554, 2}}, 11, 301, 5,
       3);
@@ -1681,6 +1739,13 @@ struct Problems {
   WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
   PoolProblem pooled_tokens = pool_problem({5, 31, 8, 9, 7}, true, true);
   PoolProblem pooled_events = pool_problem({5, 31, 8, 70, 0}, true, false);
+  WindowBlockProblem window_block = pooled(block_of(3, 523 * 4, 9), 4, 0);
+  WindowBlockProblem token_block = pooled(block_of(5, 211 * 2, 3), 2, 300);
+
+  static LayerProblem block_of(int64_t batch, int64_t length, int64_t state) {
+    const BlockOptions around = {NormKind::kLayer, true, true, 6554, 2};
+    return layer_problem({true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, around}, batch, length, 5, state);
+  }
 };
 
 // Returns the results of all kernels, concatenated.
@@ -1712,9 +1777,11 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
     const auto found = run_pool(kernels, *problem, pool);
     append(all, {found.mean, found.ends, found.values_gradient, found.share_gradient});
   }
-  const auto halves = run_halves(kernels, problems.block, pool);
-  append(all, {halves.y});
-  for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(halves.gradients, n)});
+  for (const WindowBlockProblem* problem : {&problems.window_block, &problems.token_block}) {
+    const auto found = run_window_block(kernels, *problem, pool);
+    append(all, {found.y, found.x[0], found.x[1], found.share});
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(found.gradients, n)});
+  }
   return all;
 }
 
@@ -1842,7 +1909,7 @@ void test_all() {
   test_forms();
   test_windows();
   test_pooling();
-  test_halves();
+  test_window_blocks();
   test_gate();
   test_moments();
   test_threads();

@@ -1,5 +1,7 @@
 """Blocks that pool windows of events or read tokens give the numbers of XLA in native calls, forward and gradient."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -105,18 +107,46 @@ def test_windows_and_tokens_give_the_numbers_of_xla(
     close(results("native", block, differentiated, *data), results("xla", block, differentiated, *data))
 
 
+def native_calls(function, *arguments):
+    """The names of the native calls of a function, in order."""
+    with s7.backend("native"):
+        return re.findall(r" (s7_\w+)\[", str(jax.make_jaxpr(function)(*arguments)))
+
+
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
 @pytest.mark.parametrize("tokens", [True, False])
-def test_every_transition_scans_windows_in_a_native_call(transition, tokens):
+def test_pooled_blocks_are_one_native_call_forward_and_one_backward(transition, tokens):
     block = Block(2, 3, BlockConfig(transition=transition, form=s7.Static()), stride=2, key=jax.random.key(0))
+    token = jnp.zeros(8, jnp.int32) if tokens else None
 
-    def run(values, token):
-        rows = Rows(values, token) if tokens else None
-        return block(Signal(rows.values() if rows else values, rows=rows))[0].values
+    def run(block, values):
+        rows = None if token is None else Rows(values, token)
+        return block(Signal(values, rows=rows), key=None)[0].values
 
-    with s7.backend("native"):
-        traced = str(jax.make_jaxpr(run)(np.zeros((8, 2), np.float32), np.zeros(8, np.int32)))
-    assert traced.count(f" s7_{'token' if tokens else 'event'}_windows[") == 1
+    values = jnp.zeros((8, 2), jnp.float32)
+    assert native_calls(run, block, values) == ["s7_fused_window_block"]
+    loss = eqx.filter_grad(lambda block, values: jnp.sum(run(block, values)))
+    assert native_calls(loss, block, values) == ["s7_window_block", "s7_window_block_gradient"]
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_chunks_of_a_stream_are_one_native_call_per_block(stride):
+    block = Block(2, 3, BlockConfig(), stride=stride, key=jax.random.key(0))
+    values = jnp.zeros((8, 2), jnp.float32)
+    whole = "s7_fused_block" if stride == 1 else "s7_fused_window_block"
+    assert native_calls(lambda values: block(Signal(values), block.init_state())[0].values, values) == [whole]
+
+
+def test_forms_of_users_scan_windows_in_a_native_call():
+    class Mine(s7.Static):
+        """A form that no kernel knows."""
+
+    block = Block(2, 3, BlockConfig(form=Mine()), stride=2, key=jax.random.key(0))
+    values, token = jnp.zeros((8, 2), jnp.float32), jnp.zeros(8, jnp.int32)
+    of_events = native_calls(lambda values: block(Signal(values))[0].values, values)
+    of_tokens = native_calls(lambda values: block(Signal(values, rows=Rows(values, token)))[0].values, values)
+    assert "s7_event_windows" in of_events
+    assert "s7_token_windows" in of_tokens
 
 
 @pytest.mark.parametrize("stride", [1, 4])

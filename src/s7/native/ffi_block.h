@@ -146,25 +146,46 @@ void block_weights(const BlockCall& call, B& block, F visit) {
   gate_weights(call, block, visit);
 }
 
+// Visitors: take a weight, give its gradient, and move on to the gradient of the next group.
 template <class T>
-BlockInputs<T> block_data(Arrays<T>& arrays, const BlockCall& call, const T*) {
+auto taking(Arrays<T>& arrays) {
+  return [&arrays](const T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
+    if (present) field = arrays.take(name, shape);
+  };
+}
+template <class T>
+auto giving(Arrays<T>& arrays, int64_t groups) {
+  return [&arrays, groups](T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
+    if (present) field = arrays.give_group(groups, name, shape);
+  };
+}
+template <class T>
+auto moving(const T*) {
+  return [](T*& field, const char*, typename Arrays<T>::Shape shape, bool present) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    if (present) field += count;
+  };
+}
+
+// Takes what the layers read besides u, and the keys of dropout.
+template <class T>
+void take_data(Arrays<T>& arrays, const BlockCall& call, BlockInputs<T>& in) {
   const int64_t N = call.shape.layer.batch, L = call.shape.layer.length;
-  BlockInputs<T> in = {};
-  in.u = arrays.take("u", {N, L, call.shape.layer.width});
   for (int64_t d = 0; d < call.shape.directions; ++d) {
     if (call.timed) in.layers[d].dt = arrays.take("dt", {N, L});
     if (call.marked) in.layers[d].marks = arrays.take("marks", {N, L});
     in.layers[d].initial = arrays.take("initial", {N, call.shape.layer.rows()});
   }
   if (call.shape.threshold > 0) in.keys = arrays.take("keys", {N, 4});
-  return in;
 }
 
 template <class T>
-void take_weights(Arrays<T>& arrays, const BlockCall& call, BlockInputs<T>& in) {
-  block_weights(call, in, [&](const T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
-    if (present) field = arrays.take(name, shape);
-  });
+BlockInputs<T> block_data(Arrays<T>& arrays, const BlockCall& call, const T*) {
+  BlockInputs<T> in = {};
+  in.u = arrays.take("u", {call.shape.layer.batch, call.shape.layer.length, call.shape.layer.width});
+  take_data(arrays, call, in);
+  return in;
 }
 
 ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
@@ -174,7 +195,7 @@ ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
     const BlockCall call = block_call(arrays, attributes);
     const LayerShape& shape = call.shape.layer;
     auto in = block_data(arrays, call, arrays.none());
-    take_weights(arrays, call, in);
+    block_weights(call, in, taking(arrays));
     const int64_t N = shape.batch, L = shape.length, S = shape.rows();
     auto out = outputs_for(in.u);
     out.y = arrays.give("y", {N, L, shape.width});
@@ -203,11 +224,7 @@ void next_group(const BlockCall& call, BlockInputs<T>& in, BlockSaved<T>& saved,
     advance(events * S, saved.layers[d].x, saved.layers[d].input);
     advance(events * shape.state, saved.layers[d].raw);
   }
-  block_weights(call, out, [&](T*& field, const char*, typename Arrays<T>::Shape sizes, bool present) {
-    int64_t count = 1;
-    for (const int64_t size : sizes) count *= size;
-    if (present) field += count;
-  });
+  block_weights(call, out, moving(in.u));
 }
 
 // The gradients of weights have an additional leading dimension: the batch is divided into that many groups, and each
@@ -230,7 +247,7 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
     saved.y_gradient = arrays.take("y_gradient", {N, L, H});
     for (int64_t d = 0; d < call.shape.directions; ++d)
       saved.layers[d].final_gradient = arrays.take("final_gradient", {N, S});
-    take_weights(arrays, call, in);
+    block_weights(call, in, taking(arrays));
     auto out = gradients_for(in.u);
     out.u = arrays.give("du", {N, L, H});
     for (int64_t d = 0; d < call.shape.directions; ++d) {
@@ -238,9 +255,7 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
       out.layers[d].initial = arrays.give("dinitial", {N, S});
     }
     const int64_t G = arrays.result_size(1 + call.shape.directions * (1 + call.timed), 0);
-    block_weights(call, out, [&](auto*& field, const char* name, std::initializer_list<int64_t> sizes, bool present) {
-      if (present) field = arrays.give_group(G, name, sizes);
-    });
+    block_weights(call, out, giving(arrays, G));
     arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
     return arrays.run([&] {
       shape.batch = N / G;

@@ -6,14 +6,6 @@
 namespace s7 {
 namespace {
 
-// Whether all numbers are at least 0 and below `end`.
-template <class T>
-bool all_below(const T* numbers, int64_t count, T end) {
-  bool holds = true;
-  for (int64_t n = 0; n < count; ++n) holds &= numbers[n] >= 0 && numbers[n] < end;
-  return holds;
-}
-
 inline bool has_step(Transition transition) { return transition >= Transition::kStep; }
 
 struct WindowOptions {

@@ -117,17 +117,49 @@ struct BlockGradients {
   T *scale, *shift, *mean, *gate_W, *gate_c;
 };
 
-// The halves of a block (see halves.h). w_k and B_k u_k + b of each direction:
+// w_k and B_k u_k + b of each direction.
 template <class T>
 struct DriveArrays {
-  T *raw[kDirections], *input[kDirections];  // (batch, length, state) and (batch, length, rows)
+  T *raw[kDirections], *input[kDirections];  // (events, state) and (events, rows)
 };
 
-// What the second half reads besides u: the states of each direction, and what is added to the output, or null.
+// A block that is read at the ends of windows of `stride` events, which divides the length. Events can be rows of a
+// table: `u` is then the table, and `table` the number of its rows.
+struct WindowBlockShape {
+  BlockShape block;
+  int64_t stride, table;
+};
+
+// `ends` and `skip` are null if they are gathered from the windows: the last event, and what the skip adds. That is the
+// mean of a window, weighted by `share`, or without `share` its last event. `last` is null if every window is full.
 template <class T>
-struct ReadInputs {
-  const T* x[kDirections];  // (batch, length, rows)
-  const T* skip;            // (batch, length, width)
+struct WindowBlockInputs {
+  BlockInputs<T> block;
+  const T *token, *share;  // (batch, length)
+  const T* last;           // (batch, windows): the position in the window
+  const T *ends, *skip;    // (batch, windows, width)
+};
+
+// The gradient also needs `raw` and `drive`: w_k and B_k u_k + b of each event or, with tokens, of each row of the
+// table. Both are null if no gradient is computed.
+template <class T>
+struct WindowBlockOutputs {
+  T* y;               // (batch, windows, width)
+  T* x[kDirections];  // (batch, windows, rows)
+  T *raw[kDirections], *drive[kDirections];
+};
+
+template <class T>
+struct WindowBlockSaved {
+  const T* y_gradient;
+  const T *x[kDirections], *raw[kDirections], *drive[kDirections], *final_gradient[kDirections];
+};
+
+// `last` is the gradient of `ends`. Null arrays are not wanted.
+template <class T>
+struct WindowBlockGradients {
+  BlockGradients<T> block;
+  T *share, *last, *skip;
 };
 
 // x_k = a_k x_{k-1} + v_k over (batch, length, state). Complex numbers are stored as pairs (real, imaginary).
@@ -195,13 +227,9 @@ struct Kernels {
   void (*block)(const BlockShape&, const BlockInputs<T>&, const BlockOutputs<T>&, Pool);
   void (*block_gradient)(const BlockShape&, const BlockInputs<T>&, const BlockSaved<T>&, const BlockGradients<T>&,
                          Pool);
-  // The halves use the parts of a block that they need, and not `skip` of its shape.
-  void (*drive)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<T>&, Pool);
-  void (*drive_gradient)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<const T>& gradients,
-                         const BlockGradients<T>&, Pool);
-  void (*read)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, T* out, Pool);
-  void (*read_gradient)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, const T* out_gradient,
-                        T* const* x_gradient, const BlockGradients<T>&, Pool);
+  void (*window_block)(const WindowBlockShape&, const WindowBlockInputs<T>&, const WindowBlockOutputs<T>&, Pool);
+  void (*window_block_gradient)(const WindowBlockShape&, const WindowBlockInputs<T>&, const WindowBlockSaved<T>&,
+                                const WindowBlockGradients<T>&, Pool);
   void (*scan)(const ScanShape&, const T* a, const T* v, const T* initial, T* x, Pool);
   // Computes the gradients of a, v and the initial state from the gradient of x.
   void (*scan_gradient)(const ScanShape&, const T* a, const T* x, const T* initial, const T* gradient, T* a_gradient,
