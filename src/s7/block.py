@@ -17,10 +17,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import fused
-from s7.contractions import linear
 from s7.dropout import Dropout
 from s7.forms import Form, Full
-from s7.gating import end_block
+from s7.gating import end_block, tail
 from s7.initialization import constant, draw, split
 from s7.layer import S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
@@ -68,7 +67,7 @@ class BlockConfig:
 
 
 class Linear(eqx.Module):
-    """The affine map W u + c of each event."""
+    """The weights of an affine map W u + c of each event."""
 
     W: Float[Array, "N H"]
     c: Float[Array, " N"]
@@ -76,10 +75,6 @@ class Linear(eqx.Module):
     def __init__(self, width: int, out: int, *, key: PRNGKeyArray, dtype: DTypeLike):
         self.W = draw({"W": ((out, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)["W"]
         self.c = constant(0, out, dtype)
-
-    def __call__(self, u: Float[Array, "L H"]) -> Float[Array, "L N"]:
-        """W u_k + c."""
-        return linear(self.W, u) + self.c
 
 
 class BlockState(NamedTuple):
@@ -253,21 +248,20 @@ class Block(eqx.Module):
         if before:
             normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
         dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
-        gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
+        gate, project = (None if map is None else {"W": map.W, "c": map.c} for map in (self.gate, self.project))
         around = fused.Around(normalise, gate, dropout, self.config.skip)
-        if self._is_fused(read):
-            z, x = self._fused(read, x, around)
-        else:
-            z, x = self._parts(read, x, around)
-        if not before:
-            normalise, moments = self.norm.prepare(z, above.mask, batch_axis)
-            z = normalise(z)
-        if self.project is not None:
-            z = self.project(z)
+        run = self._fused if self._is_fused(read) else self._parts
+        if before or self.norm.moments is None:
+            after = Normalizer() if before else self.norm.prepare(signal.values, signal.mask, None)[0]
+            z, x = run(read, x, around._replace(after=after, project=project))
+        else:  # the statistics of the outputs must be known before the norm is applied to them
+            z, x = run(read, x, around)
+            after, moments = self.norm.prepare(z, above.mask, batch_axis)
+            z = tail(z, after, project)
         return Signal(z, *above), x, moments
 
     def _is_fused(self, read: LayerInputs) -> bool:
-        """Whether the backend computes everything up to the skip in one call."""
+        """Whether the backend computes the block in one call."""
         # A subclass may compute something that the kernel does not.
         if type(self.layer) is not S7Layer:
             return False
@@ -296,7 +290,8 @@ class Block(eqx.Module):
         z, final = self.layer.apply(events, read.timing, x, ends=at_ends, stride=stride)
         if self.backward is not None:
             z = z + self.backward.apply(events, read.timing, ends=at_ends, stride=stride, reverse=True)[0]
-        return end_block(z, around.gate, around.dropout, skip if around.skip else None), final
+        z = end_block(z, around.gate, around.dropout, skip if around.skip else None)
+        return tail(z, around.after, around.project), final
 
     @staticmethod
     def _normalised(events, ends, norm: Normalizer):

@@ -41,12 +41,16 @@ class Around(NamedTuple):
         gate: W and c, or None.
         dropout: None outside of training.
         skip: Whether the input is added to the output.
+        after: The norm after the skip. It is not an affine one.
+        project: W and c of a linear map that follows, or None.
     """
 
     norm: Normalizer = Normalizer()
     gate: Parameters | None = None
     dropout: Dropout | None = None
     skip: bool = False
+    after: Normalizer = Normalizer()
+    project: Parameters | None = None
 
 
 ALONE = Around()
@@ -72,7 +76,7 @@ def run(
     *,
     reverse: bool = False,
     around: Around = ALONE,
-) -> tuple[Float[Array, "L H"], list[Inexact[Array, " P"]]]:
+) -> tuple[Float[Array, "L N"], list[Inexact[Array, " P"]]]:
     """The outputs of a block and the final state of each of its layers; see `Backend.block`."""
     backend = backend_for(u.shape[0])
     return backend.block(transition, form, u, directions, reverse=reverse, around=around)
@@ -86,7 +90,7 @@ def run_windows(
     directions: Sequence[Direction],
     *,
     around: Around,
-) -> tuple[Float[Array, "M H"], list[Inexact[Array, " P"]]]:
+) -> tuple[Float[Array, "M N"], list[Inexact[Array, " P"]]]:
     """As `run`, with one output per window of events or of rows of a table; see `Backend.window_block`."""
     table, token = events if isinstance(events, Rows) else (events, None)
     backend = backend_for(table.shape[0] if token is None else token.shape[0])

@@ -240,7 +240,8 @@ struct Exhausted : Saturated {
 template <class T>
 struct LayerArrays {
   std::vector<T> u, dt, marks, initial, w, W_w, omega, decay, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
-  std::vector<T> scale, shift, mean, gate_W, gate_c, keys;  // parameters of the block
+  // Parameters of the block.
+  std::vector<T> scale, shift, mean, gate_W, gate_c, keys, after_scale, after_shift, project_W, project_c;
 };
 
 template <class T>
@@ -252,15 +253,35 @@ struct Named {
 // All arrays that have a gradient.
 template <class T>
 const Named<T> kDifferentiable[] = {
-    {"u", &LayerArrays<T>::u},           {"dt", &LayerArrays<T>::dt},         {"initial", &LayerArrays<T>::initial},
-    {"w", &LayerArrays<T>::w},           {"W_w", &LayerArrays<T>::W_w},       {"omega", &LayerArrays<T>::omega},
-    {"B", &LayerArrays<T>::B},           {"W_B", &LayerArrays<T>::W_B},       {"b", &LayerArrays<T>::b},
-    {"C", &LayerArrays<T>::C},           {"W_C", &LayerArrays<T>::W_C},       {"D", &LayerArrays<T>::D},
-    {"W_D", &LayerArrays<T>::W_D},       {"V1", &LayerArrays<T>::V1},         {"V2", &LayerArrays<T>::V2},
-    {"V3", &LayerArrays<T>::V3},         {"U1", &LayerArrays<T>::U1},         {"U2", &LayerArrays<T>::U2},
-    {"U3", &LayerArrays<T>::U3},         {"scale", &LayerArrays<T>::scale},   {"shift", &LayerArrays<T>::shift},
-    {"gate_W", &LayerArrays<T>::gate_W}, {"gate_c", &LayerArrays<T>::gate_c}, {"decay", &LayerArrays<T>::decay},
+    {"u", &LayerArrays<T>::u},
+    {"dt", &LayerArrays<T>::dt},
+    {"initial", &LayerArrays<T>::initial},
+    {"w", &LayerArrays<T>::w},
+    {"W_w", &LayerArrays<T>::W_w},
+    {"omega", &LayerArrays<T>::omega},
+    {"B", &LayerArrays<T>::B},
+    {"W_B", &LayerArrays<T>::W_B},
+    {"b", &LayerArrays<T>::b},
+    {"C", &LayerArrays<T>::C},
+    {"W_C", &LayerArrays<T>::W_C},
+    {"D", &LayerArrays<T>::D},
+    {"W_D", &LayerArrays<T>::W_D},
+    {"V1", &LayerArrays<T>::V1},
+    {"V2", &LayerArrays<T>::V2},
+    {"V3", &LayerArrays<T>::V3},
+    {"U1", &LayerArrays<T>::U1},
+    {"U2", &LayerArrays<T>::U2},
+    {"U3", &LayerArrays<T>::U3},
+    {"scale", &LayerArrays<T>::scale},
+    {"shift", &LayerArrays<T>::shift},
+    {"gate_W", &LayerArrays<T>::gate_W},
+    {"gate_c", &LayerArrays<T>::gate_c},
+    {"decay", &LayerArrays<T>::decay},
     {"mean", &LayerArrays<T>::mean},
+    {"after_scale", &LayerArrays<T>::after_scale},
+    {"after_shift", &LayerArrays<T>::after_shift},
+    {"project_W", &LayerArrays<T>::project_W},
+    {"project_c", &LayerArrays<T>::project_c},
 };
 
 template <class T, class U>
@@ -290,7 +311,7 @@ struct LayerProblem {
            (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") + (in.dt.empty() ? "" : " dt") +
            (in.marks.empty() ? "" : " marks") + " directions=" + number(shape.directions) +
            " norm=" + number(shape.norm) + (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") +
-           (in.keys.empty() ? "" : " dropout");
+           (in.keys.empty() ? "" : " dropout") + " after=" + number(shape.after) + " out=" + number(shape.out);
   }
 };
 
@@ -300,11 +321,14 @@ struct BlockOptions {
   bool gated = false, skip = false;
   uint32_t threshold = 0;
   int64_t directions = 1;
+  NormKind after = NormKind::kNone;
+  int64_t out = 0;
 };
 
 BlockOptions any_block() {
   const bool gated = generator() % 2 == 0, skip = generator() % 2 == 0;
-  return {NormKind(generator() % 4), gated, skip, uint32_t(one_of({0, 6554, 32768})), one_of({1, 2})};
+  const NormKind norm = NormKind(generator() % 4), after = NormKind(one_of({0, 0, 1, 2}));
+  return {norm, gated, skip, uint32_t(one_of({0, 6554, 32768})), one_of({1, 2}), after, one_of({0, 0, 1, 3, 18})};
 }
 
 struct Options {
@@ -406,6 +430,8 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   problem.shape.norm = block.norm;
   problem.shape.skip = block.skip;
   problem.shape.threshold = block.threshold;
+  problem.shape.after = block.after;
+  problem.shape.out = block.out;
   const int64_t events = layer.events(), rows = layer.rows();
   const double scale = 1 / std::sqrt(double(width));
   LayerArrays<double>& in = problem.in;
@@ -419,11 +445,15 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
     in.gate_W = numbers(width * width, scale);
     in.gate_c = numbers(width);
   }
+  if (block.after != NormKind::kNone) in.after_scale = numbers(width);
+  if (block.after == NormKind::kLayer) in.after_shift = numbers(width);
+  in.project_W = numbers(block.out * width, scale);
+  in.project_c = numbers(block.out);
   if (block.threshold > 0) {
     in.keys.resize(4 * batch);
     for (double& key : in.keys) key = double(generator() % 65536);
   }
-  problem.y_gradient = numbers(events * width);
+  problem.y_gradient = numbers(events * problem.shape.out_width());
   problem.final_gradient = numbers(batch * rows);
   if (block.directions > 1) problem.second_final_gradient = numbers(batch * rows);
   return problem;
@@ -494,25 +524,27 @@ struct PlainGelu {
 
 Real plain_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
 
-std::vector<Real> plain_norm(const BlockShape& shape, const LayerArrays<Real>& in, const Real* u) {
-  const int64_t width = shape.layer.width;
-  std::vector<Real> out(u, u + width);
+using Reals = std::vector<Real>;
+
+Reals plain_norm(NormKind kind, const Reals& scale, const Reals& shift, const Reals& means, const Real* u,
+                 int64_t width) {
+  Reals out(u, u + width);
   Real mean = 0, square = 0;
-  if (shape.norm == NormKind::kLayer)
+  if (kind == NormKind::kLayer)
     for (const Real q : out) mean += q / width;
   for (const Real q : out) square += (q - mean) * (q - mean) / width;
-  if (shape.norm == NormKind::kLayer || shape.norm == NormKind::kRms)
+  if (kind == NormKind::kLayer || kind == NormKind::kRms)
     for (Real& q : out) q = (q - mean) / std::sqrt(square + Real(kNormEpsilon));
   for (int64_t h = 0; h < width; ++h)
-    out[h] = (out[h] - (in.mean.empty() ? 0 : in.mean[h])) * (in.scale.empty() ? 1 : in.scale[h]) +
-             (in.shift.empty() ? 0 : in.shift[h]);
+    out[h] =
+        (out[h] - (means.empty() ? 0 : means[h])) * (scale.empty() ? 1 : scale[h]) + (shift.empty() ? 0 : shift[h]);
   return out;
 }
 
-// Replaces the layers' output by the block's output.
-void plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
+// Returns the block's output from the layers' output.
+Reals plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t event, Reals y) {
   const int64_t width = shape.layer.width, length = shape.layer.length, sequence = event / length;
-  const std::vector<Real> z(y, y + width);
+  const Reals z = y;
   for (int64_t h = 0; h < width; ++h) {
     if (!in.gate_W.empty()) {
       Real sum = in.gate_c[h];
@@ -522,6 +554,11 @@ void plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t eve
     y[h] *= plain_keep(in.keys.empty() ? nullptr : &in.keys[4 * sequence], shape.threshold, event % length, h);
     if (shape.skip) y[h] += in.u[event * width + h];
   }
+  y = plain_norm(shape.after, in.after_scale, in.after_shift, {}, y.data(), width);
+  if (shape.out == 0) return y;
+  Reals out = in.project_c;
+  for (int64_t n = 0; n < shape.out; ++n) out[n] += inner(&in.project_W[n * width], y.data(), width);
+  return out;
 }
 
 // Adds the outputs of a layer to out.y, and computes its other results.
@@ -586,7 +623,7 @@ LayerResults<Real> plain_block(const BlockShape& shape, const LayerArrays<Real>&
   const int64_t events = shape.layer.events(), width = shape.layer.width;
   std::vector<Real> normalised;
   for (int64_t k = 0; k < events; ++k) {
-    const std::vector<Real> one = plain_norm(shape, in, &in.u[k * width]);
+    const Reals one = plain_norm(shape.norm, in.scale, in.shift, in.mean, &in.u[k * width], width);
     normalised.insert(normalised.end(), one.begin(), one.end());
   }
   LayerResults<Real> out;
@@ -598,7 +635,12 @@ LayerResults<Real> plain_block(const BlockShape& shape, const LayerArrays<Real>&
     std::swap(out.input, out.second_input);
   }
   plain_layer(shape.layer, in, normalised, out);
-  for (int64_t k = 0; k < events; ++k) plain_end(shape, in, k, &out.y[k * width]);
+  Reals ends;
+  for (int64_t k = 0; k < events; ++k) {
+    const Reals one = plain_end(shape, in, k, Reals(&out.y[k * width], &out.y[k * width] + width));
+    ends.insert(ends.end(), one.begin(), one.end());
+  }
+  out.y = ends;
   if (in.W_w.empty()) out.raw = out.second_raw = {};  // the kernels do not save it
   return out;
 }
@@ -681,10 +723,12 @@ LayerGradients<T> layer_pointers(LayerArrays<T>& out) {
 
 template <class T>
 BlockInputs<T> pointers(const LayerArrays<T>& in, const LayerArrays<T>& second) {
-  return {pointer(in.u),      {layer_pointers(in), layer_pointers(second)},
-          pointer(in.scale),  pointer(in.shift),
-          pointer(in.mean),   pointer(in.gate_W),
-          pointer(in.gate_c), pointer(in.keys)};
+  return {pointer(in.u),           {layer_pointers(in), layer_pointers(second)},
+          pointer(in.scale),       pointer(in.shift),
+          pointer(in.mean),        pointer(in.gate_W),
+          pointer(in.gate_c),      pointer(in.keys),
+          pointer(in.after_scale), pointer(in.after_shift),
+          pointer(in.project_W),   pointer(in.project_c)};
 }
 
 template <class T>
@@ -693,15 +737,16 @@ LayerResults<T> run_layer(const Kernels<T>& kernels, const LayerProblem& problem
   const LayerArrays<T> in = as<T>(problem.in), second = as<T>(problem.second);
   const bool both = problem.shape.directions > 1;
   LayerResults<T> out;
-  out.y = unwritten<T>(shape.events() * shape.width);
+  out.y = unwritten<T>(shape.events() * problem.shape.out_width());
   out.x = unwritten<T>(shape.events() * shape.rows());
   if (both) out.second_x = out.x;
   if (save) {
     out.input = out.x;
     if (!in.W_w.empty()) out.raw = unwritten<T>(shape.events() * shape.state);
     if (both) out.second_input = out.input, out.second_raw = out.raw;
-    const bool ends_in_gate = !in.gate_W.empty() || problem.shape.threshold > 0;
-    if (ends_in_gate && !in.W_C.empty()) out.z = unwritten<T>(shape.events() * shape.width);
+    const bool has_tail = problem.shape.after != NormKind::kNone || problem.shape.out > 0;
+    if ((!in.gate_W.empty() || problem.shape.threshold > 0 || has_tail) && !in.W_C.empty())
+      out.z = unwritten<T>(shape.events() * shape.width);
   }
   kernels.block(problem.shape, pointers(in, second),
                 {pointer(out.y),
@@ -717,6 +762,17 @@ template <class T>
 struct BlockArrays {
   LayerArrays<T> first, second;
 };
+
+template <class T>
+BlockGradients<T> block_pointers(BlockArrays<T>& of) {
+  LayerArrays<T>& first = of.first;
+  return {pointer(first.u),           {layer_pointers(first), layer_pointers(of.second)},
+          pointer(first.scale),       pointer(first.shift),
+          pointer(first.mean),        pointer(first.gate_W),
+          pointer(first.gate_c),      pointer(first.after_scale),
+          pointer(first.after_shift), pointer(first.project_W),
+          pointer(first.project_c)};
+}
 
 template <class T>
 BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem& problem, const LayerResults<T>& saved,
@@ -736,14 +792,7 @@ BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem&
                           {{pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(final_gradient)},
                            {pointer(saved.second_x), pointer(saved.second_raw), pointer(saved.second_input),
                             pointer(second_final_gradient)}}},
-                         {pointer(out.u),
-                          {layer_pointers(out), layer_pointers(found.second)},
-                          pointer(out.scale),
-                          pointer(out.shift),
-                          pointer(out.mean),
-                          pointer(out.gate_W),
-                          pointer(out.gate_c)},
-                         pool);
+                         block_pointers(found), pool);
   return found;
 }
 
@@ -1427,7 +1476,7 @@ WindowBlockResults<T> run_window_block(const Kernels<T>& kernels, const WindowBl
   const std::vector<T> finals[] = {as<T>(problem.block.final_gradient), as<T>(problem.block.second_final_gradient)};
   WindowBlockResults<T> out;
   std::vector<T> raw[kDirections], drive[kDirections];
-  out.y = unwritten<T>(windows * shape.layer.width);
+  out.y = unwritten<T>(windows * shape.out_width());
   for (int64_t d = 0; d < shape.directions; ++d) {
     out.x[d] = unwritten<T>(windows * shape.layer.rows());
     raw[d] = unwritten<T>(rows * shape.layer.state);
@@ -1448,17 +1497,13 @@ WindowBlockResults<T> run_window_block(const Kernels<T>& kernels, const WindowBl
     of.first.*array = unwritten<T>((first.*array).size());
     of.second.*array = unwritten<T>((second.*array).size());
   }
-  const BlockGradients<T> of_block = {pointer(of.first.u),     {layer_pointers(of.first), layer_pointers(of.second)},
-                                      pointer(of.first.scale), pointer(of.first.shift),
-                                      pointer(of.first.mean),  pointer(of.first.gate_W),
-                                      pointer(of.first.gate_c)};
   kernels.window_block_gradient(sizes, in,
                                 {pointer(y_gradient),
                                  {pointer(out.x[0]), pointer(out.x[1])},
                                  {pointer(raw[0]), pointer(raw[1])},
                                  {pointer(drive[0]), pointer(drive[1])},
                                  {pointer(finals[0]), pointer(finals[1])}},
-                                {of_block, pointer(out.share), pointer(out.ends), pointer(out.skip)}, pool);
+                                {block_pointers(of), pointer(out.share), pointer(out.ends), pointer(out.skip)}, pool);
   return out;
 }
 
@@ -1487,8 +1532,9 @@ void check_window_block(const LayerProblem& block, int64_t stride, int64_t table
         whole.in.u[k * layer.width + h] = problem.block.in.u[int64_t(problem.token[k]) * layer.width + h];
     }
   }
-  problem.block.y_gradient = at_ends(block.y_gradient, stride, layer.width);
-  whole.y_gradient = at_ends(problem.block.y_gradient, stride, layer.width, true);
+  const int64_t out = block.shape.out_width();
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, out);
+  whole.y_gradient = at_ends(problem.block.y_gradient, stride, out, true);
   for (const InstructionSet& set : usable_sets()) {
     const std::string name = problem.name() + ", " + set.name;
     const auto wanted = run_layer(set.kernels<double>(), whole, true, kSerial);
@@ -1499,7 +1545,7 @@ void check_window_block(const LayerProblem& block, int64_t stride, int64_t table
         sums[int64_t(problem.token[n / layer.width]) * layer.width + n % layer.width] += slopes.first.u[n];
       slopes.first.u = sums;
     }
-    const std::vector<double> y = at_ends(wanted.y, stride, layer.width);
+    const std::vector<double> y = at_ends(wanted.y, stride, out);
     const auto found = run_window_block(set.kernels<double>(), problem, kSerial);
     const auto single = run_window_block(set.kernels<float>(), problem, kSerial);
     check_close(found.y, y, 1e-13, name + " double: y");
@@ -1519,7 +1565,7 @@ WindowBlockProblem pooled(const LayerProblem& block, int64_t stride, int64_t tab
   PoolArrays<double> in = pool_problem(shape, true, true).in;
   problem.token = in.token, problem.share = in.share, problem.last = in.last;
   if (table > 0) problem.block.in.u = in.values;
-  problem.block.y_gradient = at_ends(block.y_gradient, stride, layer.width);
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, block.shape.out_width());
   return problem;
 }
 
@@ -1531,7 +1577,7 @@ void check_pooling_inside(const WindowBlockProblem& inside) {
   PoolProblem pooling = {shape, {inside.block.in.u, inside.token, inside.share, inside.last}, {}, {}};
   for (const InstructionSet& set : usable_sets()) {
     const auto& kernels = set.kernels<double>();
-    pooling.mean_gradient = pooling.ends_gradient = inside.block.y_gradient;
+    pooling.mean_gradient = pooling.ends_gradient = numbers(inside.windows() * layer.width);  // not used
     WindowBlockProblem outside = inside;
     outside.ends = run_pool(kernels, pooling, kSerial).ends;
     outside.skip = run_pool(kernels, pooling, kSerial).mean;
@@ -1743,7 +1789,7 @@ struct Problems {
   WindowBlockProblem token_block = pooled(block_of(5, 211 * 2, 3), 2, 300);
 
   static LayerProblem block_of(int64_t batch, int64_t length, int64_t state) {
-    const BlockOptions around = {NormKind::kLayer, true, true, 6554, 2};
+    const BlockOptions around = {NormKind::kLayer, true, true, 6554, 2, NormKind::kRms, 3};
     return layer_problem({true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, around}, batch, length, 5, state);
   }
 };

@@ -111,6 +111,8 @@ def _options(
         gated=around.gate is not None,
         skip=around.skip,
         threshold=0 if around.dropout is None else around.dropout.threshold,
+        after=_NORMS[around.after.kind],
+        out=0 if around.project is None else around.project["c"].shape[0],
     )
 
 
@@ -133,8 +135,10 @@ def _layer(transition: Transition, direction: Direction) -> blocks.Direction:
 
 
 def _block_weights(around: Around) -> dict[str, Array]:
-    gate = {} if around.gate is None else {f"gate_{name}": weight for name, weight in around.gate.items()}
-    return {**around.norm.weights, **gate}
+    parts = {"gate": around.gate, "after": around.after.weights, "project": around.project}
+    return dict(around.norm.weights) | {
+        f"{part}_{name}": weight for part, weights in parts.items() for name, weight in (weights or {}).items()
+    }
 
 
 def _as_rows(transition: Transition, state: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The block as one custom call: norm, one layer or two in opposite directions, gate, dropout and skip.
+"""The block as one custom call: norm, one layer or two in opposite directions, gate, dropout, skip, norm, projection.
 
 The order of the arrays is that of ffi_block.h. Arrays that a block does not have are left out.
 """
@@ -17,7 +17,10 @@ LAYER_WEIGHTS = (
     *("B", "b", "C", "D", "W_D"),
     *("W_B", "W_C", "V1", "V2", "V3", "U1", "U2", "U3"),
 )
-BLOCK_WEIGHTS = ("scale", "shift", "mean", "gate_W", "gate_c")
+BLOCK_WEIGHTS = (
+    *("scale", "shift", "mean", "gate_W", "gate_c"),
+    *("after_scale", "after_shift", "project_W", "project_c"),
+)
 
 
 class BlockOptions(NamedTuple):
@@ -43,6 +46,8 @@ class BlockOptions(NamedTuple):
     gated: bool = False
     skip: bool = False
     threshold: int = 0  # of dropout, in units of 1/65536
+    after: int = 0  # the norm after the skip: 0 none, 1 layer, 2 RMS
+    out: int = 0  # the width of the projection; 0: there is none
 
     @property
     def data(self) -> list[str]:
@@ -62,8 +67,9 @@ class BlockOptions(NamedTuple):
 
     @property
     def keeps_z(self) -> bool:
-        """Whether z is saved too: with a full output map it is expensive to compute again for the gate's gradient."""
-        return (self.gated or self.threshold > 0) and self.selective_output and self.rank == 0
+        """Whether z is saved too: with a full output map it is expensive to compute again for what follows it."""
+        followed = self.gated or self.threshold > 0 or self.after > 0 or self.out > 0
+        return followed and self.selective_output and self.rank == 0
 
 
 class Direction(NamedTuple):
@@ -83,10 +89,10 @@ class Direction(NamedTuple):
 
 
 def _shapes(u, *arrays, options, save):
-    n, length, _ = u.shape
+    n, length, width = u.shape
     kept = [options.rows, options.rows, options.state][: options.saved] if save else [options.rows]
     of_layers = [(n, length, size) for size in kept * options.directions]
-    return [u.shape, *of_layers, *[u.shape] * (save and options.keeps_z)]
+    return [(n, length, options.out or width), *of_layers, *[u.shape] * (save and options.keeps_z)]
 
 
 def _weights(options) -> slice:
@@ -155,7 +161,7 @@ def block(
     weights: Mapping[str, Array],
     options: BlockOptions,
     key: Float[Array, "4"] | None = None,
-) -> tuple[Float[Array, "L H"], list[Float[Array, " S"]]]:
+) -> tuple[Float[Array, "L N"], list[Float[Array, " S"]]]:
     """Run the block.
 
     Args:

@@ -102,7 +102,7 @@ ffi::Error window_block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, f
     auto in = window_block_data(arrays, call, arrays.none());
     take_window_weights(arrays, call, in.block);
     auto out = window_outputs_for(in.block.u);
-    out.y = arrays.give("y", {N, M, layer.width});
+    out.y = arrays.give("y", {N, M, call.block.shape.out_width()});
     const int64_t directions = call.block.shape.directions;
     const bool saved = arrays.results() > size_t(1 + directions);
     for (int64_t d = 0; d < directions; ++d) {
@@ -136,7 +136,8 @@ void next_group(const WindowBlockCall& call, WindowBlockInputs<T>& in, WindowBlo
   const int64_t rows = call.tokens ? call.table : events;
   advance(events, in.token, in.share, out.share);
   advance(windows, in.last);
-  advance(windows * layer.width, in.ends, in.skip, saved.y_gradient, out.last, out.skip);
+  advance(windows * layer.width, in.ends, in.skip, out.ends, out.skip);
+  advance(windows * call.block.shape.out_width(), saved.y_gradient);
   advance(4 * N, in.block.keys);
   for (int64_t d = 0; d < call.block.shape.directions; ++d) {
     advance(events, in.block.layers[d].dt, in.block.layers[d].marks, out.block.layers[d].dt);
@@ -168,14 +169,14 @@ ffi::Error window_block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arg
       saved.raw[d] = arrays.take("raw", {copies, rows, P});
       saved.drive[d] = arrays.take("drive", {copies, rows, S});
     }
-    saved.y_gradient = arrays.take("y_gradient", {N, M, H});
+    saved.y_gradient = arrays.take("y_gradient", {N, M, call.block.shape.out_width()});
     for (int64_t d = 0; d < directions; ++d) saved.final_gradient[d] = arrays.take("final_gradient", {N, S});
     take_window_weights(arrays, call, in.block);
     auto out = window_gradients_for(in.block.u);
     // The gradients of gaps and of weights in the mean are empty if they are not needed.
     const auto wanted = [&] { return arrays.result_size(arrays.given(), 1) > 0; };
     if (!call.tokens) out.block.u = arrays.give("dvalues", {N, L, H});
-    if (call.ends) out.last = arrays.give("dends", {N, M, H});
+    if (call.ends) out.ends = arrays.give("dends", {N, M, H});
     if (call.skip) out.skip = arrays.give("dskip", {N, M, H});
     if (call.share) out.share = arrays.give_if(wanted(), "dshare", {N, L});
     for (int64_t d = 0; d < directions; ++d) {

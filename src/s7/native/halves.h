@@ -3,7 +3,7 @@
 // them.
 //
 //     drive:  w_k and B_k u_k + b from norm(u)
-//     read:   out = skip + keep · gate(Σ C_k x_k + D_k norm(u_k))
+//     read:   out = tail(skip + keep · gate(Σ C_k x_k + D_k norm(u_k)))
 #pragma once
 
 #include <optional>
@@ -11,8 +11,15 @@
 #include "gate.h"
 #include "maps.h"
 #include "norm.h"
+#include "tail.h"
 
 namespace s7::S7_ISA {
+
+// w_k and B_k u_k + b of each direction.
+template <class T>
+struct DriveArrays {
+  T *raw[kDirections], *input[kDirections];  // (events, state) and (events, rows)
+};
 
 // Up to two maps, one for each direction, of normalised inputs.
 template <class T, class Map>
@@ -160,8 +167,9 @@ class ReadHalf : Half<T, ReadMap<T>> {
 
  public:
   ReadHalf(const BlockShape& shape, const BlockInputs<T>& in, Layouts layouts)
-      : Base(shape, in, shape.layer.direct, layouts, ends_in_gate(shape, in)),
+      : Base(shape, in, shape.layer.direct, layouts, ends_in_gate(shape, in) || Tail<T>::exists(shape)),
         gated_(ends_in_gate(shape, in)),
+        tail_(shape, in, layouts),
         gate_({shape.layer.batch, shape.layer.length, shape.layer.width, shape.threshold}, in.gate_W, in.gate_c,
               in.keys, layouts == Layouts::kBack ? Layouts::kBoth : layouts) {}
 
@@ -175,30 +183,35 @@ class ReadHalf : Half<T, ReadMap<T>> {
         prepare(x, first, count, work);
         finish(count, work);
         T* y = work.y[0].data();
-        if (gated_) gate_.apply(first, count, y, work.gate);
-        const T* skip = ends.skip(first, count, work.ends.data());
-        if (skip != nullptr) add_tile(skip, count, this->width_, work.plain.data(), y);
-        store_tile(y, count, this->width_, out + first * this->width_);
+        end(ends, first, count, y, work);
+        tail_.store(y, count, out + first * tail_.out(), work.tail, work.ahead);
       });
     });
   }
 
-  // Computes the gradients of the states, of the inputs where they are read, and of the weights.
+  bool has_tail() const { return tail_.active(); }
+
+  // Computes the gradients of the states, of the inputs where they are read, and of the weights. If there is a tail,
+  // also computes the gradient before it in `inner`.
   template <class Ends>
-  void gradient(const Ends& ends, const T* const* x, const T* y_gradient, T* const* x_gradient, T* last_gradient,
-                const BlockGradients<T>& out, Pool pool) const {
+  void gradient(const Ends& ends, const T* const* x, const T* y_gradient, T* inner, T* const* x_gradient,
+                T* last_gradient, const BlockGradients<T>& out, Pool pool) const {
     const Chunks chunks = Chunks::of(this->events_);
     Sums<T> sums(chunks, this->sums_size()), norm_sums(chunks, this->norm_.sums_size());
-    Sums<T> gate_sums(chunks, gate_.sums_size());
+    Sums<T> gate_sums(chunks, gate_.sums_size()), tail_sums(chunks, tail_.sums_size());
     parallel(pool, chunks.count, [&](int64_t chunk) {
       Work work(*this);
       sums.clear(chunk);
       norm_sums.clear(chunk);
       gate_sums.clear(chunk);
+      tail_sums.clear(chunk);
       chunks.for_tiles(chunk, [&](int64_t first, int64_t count) {
-        const T *last = ends.last(first, count, work.ends.data()), *here = y_gradient + first * this->width_;
+        const T* last = ends.last(first, count, work.ends.data());
         this->load_normalised(last, count, work);
         prepare(x, first, count, work);
+        if (gated_ || has_tail()) finish(count, work);
+        const T* here = y_gradient + first * tail_.out();
+        if (has_tail()) here = tail_back(ends, here, first, count, inner, tail_sums.of(chunk), work);
         const T* by_event = arriving(here, first, count, gate_sums.of(chunk), work);
         this->clear_back(work);
         this->for_directions([&](int64_t d) {
@@ -215,6 +228,7 @@ class ReadHalf : Half<T, ReadMap<T>> {
     });
     this->unpack(sums, norm_sums, out, pool);
     gate_.unpack_weights(gate_sums.total(pool), out.gate_W, out.gate_c, pool);
+    tail_.unpack(tail_sums.total(pool), out, pool);
   }
 
  private:
@@ -222,14 +236,18 @@ class ReadHalf : Half<T, ReadMap<T>> {
     explicit Work(const ReadHalf& half)
         : Base::Work(half),
           ends(half.width_ * kTile),
+          added(half.width_ * kTile),
+          out(half.has_tail() ? half.width_ * kTile : 0),
           arriving(half.width_ * kTile),
           padded(half.maps_[0]->padded() * kTile),
-          gate(half.gate_, this->ahead) {
+          gate(half.gate_, this->ahead),
+          tail(half.tail_) {
       half.for_directions([&](int64_t d) { y[d] = Buffer<T>(half.width_ * kTile); });
     }
 
-    Buffer<T> y[kDirections], ends, arriving, padded;
+    Buffer<T> y[kDirections], ends, added, out, arriving, padded;
     typename Gate<T>::Work gate;
+    typename Tail<T>::Work tail;
   };
 
   static bool ends_in_gate(const BlockShape& shape, const BlockInputs<T>& in) {
@@ -251,18 +269,38 @@ class ReadHalf : Half<T, ReadMap<T>> {
     if (this->directions_ > 1) add_rows(work.y[1].data(), this->width_, work.y[0].data());
   }
 
+  // Replaces the sum of the outputs by the block's output before its tail.
+  template <class Ends>
+  void end(const Ends& ends, int64_t first, int64_t count, T* y, Work& work) const {
+    if (gated_) gate_.apply(first, count, y, work.gate);
+    const T* skip = ends.skip(first, count, work.added.data());
+    if (skip != nullptr) add_tile(skip, count, this->width_, work.plain.data(), y);
+  }
+
+  // Computes the gradient before the tail, and returns it event-major.
+  template <class Ends>
+  const T* tail_back(const Ends& ends, const T* y_gradient, int64_t first, int64_t count, T* inner, T* sums,
+                     Work& work) const {
+    T *out = work.out.data(), *gradient = work.arriving.data();
+    std::memcpy(out, work.y[0].data(), size_t(this->width_ * kTile) * sizeof(T));
+    end(ends, first, count, out, work);
+    tail_.back(out, y_gradient, count, gradient, sums, work.tail, work.ahead);
+    store_tile(gradient, count, this->width_, inner + first * this->width_);
+    return inner + first * this->width_;
+  }
+
   // Computes the gradient of the sum of the outputs in `work.arriving`, and returns it event-major.
   const T* arriving(const T* y_gradient, int64_t first, int64_t count, T* gate_sums, Work& work) const {
     const int64_t padded = this->maps_[0]->padded();
     load_tile(y_gradient, count, this->width_, work.arriving.data());
     if (!gated_) return in_padded(y_gradient, count, this->width_, padded, work.padded.data());
-    finish(count, work);
     gate_.back(first, count, work.y[0].data(), work.arriving.data(), gate_sums, work.gate);
     pad_tile(work.arriving.data(), this->width_, padded, work.padded.data());
     return work.padded.data();
   }
 
   const bool gated_;
+  const Tail<T> tail_;
   const Gate<T> gate_;
 };
 

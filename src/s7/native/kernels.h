@@ -77,28 +77,35 @@ struct LayerGradients {
 
 inline constexpr int kDirections = 2;
 
-// A block: out = u + keep · gate(Σ layer(norm(u))), with one layer or two that read the events in opposite orders.
+// A block: out = tail(u + keep · gate(Σ layer(norm(u)))), with one layer or two that read the events in opposite
+// orders, and a tail that is a norm, a linear map to the width `out`, both or neither.
 struct BlockShape {
   LayerShape layer;  // the second layer has the opposite `reverse`
   int64_t directions = 1;
   NormKind norm = NormKind::kNone;
   bool skip = false;
   uint32_t threshold = 0;  // dropout probability times 65536
+  NormKind after = NormKind::kNone;
+  int64_t out = 0;  // 0: there is no linear map
+
+  __attribute__((always_inline)) int64_t out_width() const { return out > 0 ? out : layer.width; }
 };
 
-// Arrays of the block are null if it has no norm, shift, gate or dropout. `mean` is read by the affine norm only.
+// Arrays of the block are null if it has no norm, shift, gate, dropout or linear map. `mean` is read by the affine norm
+// only, which the tail cannot have.
 template <class T>
 struct BlockInputs {
   const T* u;  // (batch, length, width)
   LayerInputs<T> layers[kDirections];
-  const T *scale, *shift, *mean;  // (width)
-  const T *gate_W, *gate_c;       // (width, width), (width)
-  const T* keys;                  // (batch, 4), as in GateInputs
+  const T *scale, *shift, *mean;                               // (width)
+  const T *gate_W, *gate_c;                                    // (width, width), (width)
+  const T* keys;                                               // (batch, 4), as in GateInputs
+  const T *after_scale, *after_shift, *project_W, *project_c;  // (width), (width), (out, width), (out)
 };
 
 template <class T>
 struct BlockOutputs {
-  T* y;  // (batch, length, width)
+  T* y;  // (batch, length, out or width)
   T* z;  // (batch, length, width): the sum of the layers' outputs, before the gate; null if it is not saved
   LayerOutputs<T> layers[kDirections];
 };
@@ -114,13 +121,7 @@ template <class T>
 struct BlockGradients {
   T* u;
   LayerGradients<T> layers[kDirections];
-  T *scale, *shift, *mean, *gate_W, *gate_c;
-};
-
-// w_k and B_k u_k + b of each direction.
-template <class T>
-struct DriveArrays {
-  T *raw[kDirections], *input[kDirections];  // (events, state) and (events, rows)
+  T *scale, *shift, *mean, *gate_W, *gate_c, *after_scale, *after_shift, *project_W, *project_c;
 };
 
 // A block that is read at the ends of windows of `stride` events, which divides the length. Events can be rows of a
@@ -144,7 +145,7 @@ struct WindowBlockInputs {
 // table. Both are null if no gradient is computed.
 template <class T>
 struct WindowBlockOutputs {
-  T* y;               // (batch, windows, width)
+  T* y;               // (batch, windows, out or width)
   T* x[kDirections];  // (batch, windows, rows)
   T *raw[kDirections], *drive[kDirections];
 };
@@ -155,11 +156,11 @@ struct WindowBlockSaved {
   const T *x[kDirections], *raw[kDirections], *drive[kDirections], *final_gradient[kDirections];
 };
 
-// `last` is the gradient of `ends`. Null arrays are not wanted.
+// Null arrays are not wanted.
 template <class T>
 struct WindowBlockGradients {
   BlockGradients<T> block;
-  T *share, *last, *skip;
+  T *share, *ends, *skip;
 };
 
 // x_k = a_k x_{k-1} + v_k over (batch, length, state). Complex numbers are stored as pairs (real, imaginary).

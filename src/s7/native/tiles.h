@@ -65,6 +65,13 @@ class Sums {
   Buffer<T> sums_;
 };
 
+// Sets what follows the last event of a tile to zero.
+template <class T>
+inline void clear_after(int64_t events, int64_t columns, T* rows) {
+  if (events == kTile) return;
+  for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
+}
+
 // rows[j][k] = source[k][j] for the events k of a tile, and zero after the last event.
 template <class T>
 inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows) {
@@ -73,8 +80,7 @@ inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows)
     if (k + 8 > events) k = events < 8 ? 0 : events - 8;
     transpose(source + k * columns, events < 8 ? events : 8, columns, columns, rows + k, kTile);
   }
-  if (events < kTile)
-    for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
+  clear_after(events, columns, rows);
 }
 
 template <class T>

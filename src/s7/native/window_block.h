@@ -3,7 +3,7 @@
 //     drive    w_k and B_k u_k + b of every event, or of every row of the table       (halves.h)
 //     scan     the state at the end of every window                                   (windows.h)
 //     read     z = Σ C x + D norm(u) at the last event of every window                (halves.h)
-//              out = skip + keep · gate(z)
+//              out = tail(skip + keep · gate(z))
 //
 // The skip adds the mean of a window or its last event (pooled_rows.h). The mean and the last event are gathered where
 // they are read, a tile of windows at a time.
@@ -44,16 +44,18 @@ class WindowBlock {
 
   void gradient(const WindowBlockSaved<T>& saved, const WindowBlockGradients<T>& out) const {
     const int64_t rows = layer_.rows();
-    Buffer<T> own_last(out.last == nullptr ? windows_ * width_ : 0), of_norm(3 * width_);
-    T* last = out.last == nullptr ? own_last.data() : out.last;
+    Buffer<T> own_last(out.ends == nullptr ? windows_ * width_ : 0), of_norm(3 * width_);
+    T* last = out.ends == nullptr ? own_last.data() : out.ends;
     Buffer<T> adjoint[kDirections];
     T* of_states[kDirections] = {};
     for (int64_t d = 0; d < directions_; ++d) {
       adjoint[d] = Buffer<T>(windows_ * rows);
       of_states[d] = adjoint[d].data();
     }
-    ReadHalf<T>(read_, in_.block, Layouts::kBack)
-        .gradient(*this, saved.x, saved.y_gradient, of_states, last, out.block, pool_);
+    const ReadHalf<T> read(read_, in_.block, Layouts::kBack);
+    Buffer<T> inner(read.has_tail() ? windows_ * width_ : 0);  // the gradient before the tail
+    const T* y_gradient = read.has_tail() ? inner.data() : saved.y_gradient;
+    read.gradient(*this, saved.x, saved.y_gradient, inner.data(), of_states, last, out.block, pool_);
 
     const Rows own(*this, true);
     const DriveArrays<T> driven = own.or_else({});
@@ -72,7 +74,7 @@ class WindowBlock {
     add(of_drive.scale, out.block.scale);
     add(of_drive.shift, out.block.shift);
     add(of_drive.mean, out.block.mean);
-    pool_back(saved.y_gradient, last, out);
+    pool_back(y_gradient, last, out);
   }
 
   // What ReadHalf asks for.

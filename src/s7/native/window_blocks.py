@@ -75,7 +75,7 @@ def _shapes(events, *arrays, options, groups, save):
     windows, rows, state = length // options.stride, options.block.rows, options.block.state
     driven = (groups, first_weight.shape[0]) if options.tokens else (n, length)
     of_layer = [(n, windows, rows), *([(*driven, state), (*driven, rows)] if save else [])]
-    return [(n, windows, width), *of_layer * options.block.directions]
+    return [(n, windows, options.block.out or width), *of_layer * options.block.directions]
 
 
 def _gradient_shapes(*arrays, options, groups, needed):
@@ -125,7 +125,7 @@ def window_block(
     weights: Mapping[str, Array],
     options: BlockOptions,
     key: Float[Array, "4"] | None = None,
-) -> tuple[Float[Array, "M H"], list[Float[Array, " S"]]]:
+) -> tuple[Float[Array, "M N"], list[Float[Array, " S"]]]:
     """Run the block; as `blocks.block`, with one output per window."""
     values, token, stride, share, last, ends, skip = windows
     present = {"ends": ends, "added": skip, "last": last, "share": share}
