@@ -198,7 +198,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
         events = Rows(signal.rows.table, _place(signal.rows.token, places, offset, 0))
 
     weights = None if pool == "last" else gaps if pool == "time" else jnp.ones_like(gaps)
-    average = None
+    average = last = None
     if pending is None:
         share = None if weights is None else shares(weights, mask).reshape(-1)
         ends = Ends(stride, share, jnp.maximum(counts, 1) - 1 if padded else None)
@@ -229,7 +229,7 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
             present if padded else None,
             None if reset is None else reset.reshape(-1, stride)[:, 0],
         ),
-        pending=None if pending is None else _still_pending(pending, counts, full, average, dt, ends.pooled[0]),
+        pending=None if pending is None else _still_pending(pending, counts, full, average, dt, last),
     )
 
 

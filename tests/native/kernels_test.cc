@@ -830,7 +830,7 @@ void check_layer(const LayerProblem& problem) {
     for (size_t n = 0; n < slopes.size(); ++n) slopes[n].check(array_of(gradients, n), name + " double" + name_of(n));
 
     // A norm divides by a standard deviation that may be small, which amplifies rounding errors of single precision.
-    const bool normed = problem.shape.norm != NormKind::kNone;
+    const bool normed = problem.shape.norm != NormKind::kNone || problem.shape.after != NormKind::kNone;
     const double loose = normed ? 5e-4 : 2e-5;
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);

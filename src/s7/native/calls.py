@@ -142,7 +142,7 @@ def _batch(primitive: Primitive, weights: Weights, arrays: Sequence[Array], axes
 
 
 def _attributes(options: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in options._asdict().items():
         found |= _attributes(value) if isinstance(value, tuple) else {name: _attribute(value)}
     return found
