@@ -33,8 +33,8 @@ LAYERS = (
     "events",
     "arrays native sequence_parts backend_selection checks initialization contractions recurrence dropout"
     " standardization signal",
-    "norm transitions forms compute fused",
-    "pooling sequence_layer layer gating block reference",
+    "norm transitions forms pooling compute fused",
+    "sequence_layer layer gating block reference",
     "image_network encoders patch_encoder frame_encoder heads baselines",
     "config clock model_inputs model segments structure files",
     "stream_program stream",

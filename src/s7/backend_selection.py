@@ -56,7 +56,7 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
     has_gate: ClassVar[bool] = False
 
     def fuses(self, transition: Any, form: Any) -> bool:
-        """Whether `block` computes S7 layers with this transition and form."""
+        """Whether `block` and `window_block` compute S7 layers with this transition and form."""
         return False
 
     def block(
@@ -74,42 +74,26 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         """
         raise NotImplementedError
 
-    # Whether `drive` and `read` are written, for the layers that `fuses` names.
-    has_halves: ClassVar[bool] = False
-
-    def drive(
-        self, transition: Any, form: Any, u: Array, layers: Sequence[Any], norm: Any
-    ) -> list[tuple[Array, Array]]:
-        """The first half of a block: w_k (L, P) and B_k u_k + b in real rows (L, S) of each layer.
-
-        Args:
-            transition: The transition of the layers.
-            form: The form of the layers.
-            u: The inputs or the rows of a table, (L, H).
-            layers: The parameters of each layer.
-            norm: The norm of u, a `Normalizer`.
-        """
-        raise NotImplementedError
-
-    def read(
+    def window_block(
         self,
         transition: Any,
         form: Any,
-        u: Array,
-        states: Sequence[Array],
-        skip: Array | None,
-        layers: Sequence[Any],
+        values: Array,
+        token: Array | None,
+        ends: Any,
+        directions: Sequence[Any],
+        *,
         around: Any,
-    ) -> Array:
-        """The second half of a block: its outputs (M, H).
+    ) -> tuple[Array, list[Array]]:
+        """As `block`, for events in windows or from tokens: one output (M, H) per window.
 
         Args:
             transition: The transition of the layers.
             form: The form of the layers.
-            u: The inputs where the states are read, (M, H).
-            states: The states of each layer, (M, P).
-            skip: What is added to the output, (M, H), or None. It stands for the skip of `around`.
-            layers: The parameters of each layer.
+            values: The inputs, (L, H) or, where `token` is given, the rows of a table, (V, H).
+            token: The row of each event, (L,), or None.
+            ends: What is read at the end of each window, a `pooling.Ends`.
+            directions: As for `block`; the first layer runs from the first event to the last.
             around: The parts of the block around the layers, a `fused.Around`.
         """
         raise NotImplementedError

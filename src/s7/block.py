@@ -17,18 +17,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import fused
-from s7.contractions import linear
 from s7.dropout import Dropout
 from s7.forms import Form, Full
-from s7.gating import end_block
+from s7.gating import end_block, tail
 from s7.initialization import constant, draw, split
-from s7.layer import Drive, S7Layer
+from s7.layer import S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
-from s7.pooling import Pending, Pool, windows
+from s7.pooling import Ends, Pending, Pool, windows
 from s7.ranges import Choice, Range, searched
 from s7.sequence_layer import LayerKind, SequenceLayer
 from s7.sequence_parts import sequence_axis
-from s7.signal import Rows, Signal, Timing
+from s7.signal import MOST_ROWS, Rows, Signal, Timing
 from s7.transitions import Stable, Transition
 
 
@@ -68,7 +67,7 @@ class BlockConfig:
 
 
 class Linear(eqx.Module):
-    """The affine map W u + c of each event."""
+    """The weights of an affine map W u + c of each event."""
 
     W: Float[Array, "N H"]
     c: Float[Array, " N"]
@@ -76,10 +75,6 @@ class Linear(eqx.Module):
     def __init__(self, width: int, out: int, *, key: PRNGKeyArray, dtype: DTypeLike):
         self.W = draw({"W": ((out, width), 1 / math.sqrt(width))}, key=key, dtype=dtype)["W"]
         self.c = constant(0, out, dtype)
-
-    def __call__(self, u: Float[Array, "L H"]) -> Float[Array, "L N"]:
-        """W u_k + c."""
-        return linear(self.W, u) + self.c
 
 
 class BlockState(NamedTuple):
@@ -94,13 +89,18 @@ class LayerInputs(NamedTuple):
 
     Attributes:
         events: The inputs at each event, or the table that they are rows of.
-        ends: The inputs where outputs are read: the last event of each window.
         timing: Gaps, padding and starts of sequences, for each event.
+        ends: What is read at the end of each window.
     """
 
     events: Float[Array, "L H"] | Rows
-    ends: Float[Array, "M H"]
     timing: Timing
+    ends: Ends
+
+    @property
+    def length(self) -> int:
+        """The number of events."""
+        return (self.events.token if isinstance(self.events, Rows) else self.events).shape[0]
 
 
 class Block(eqx.Module):
@@ -192,10 +192,10 @@ class Block(eqx.Module):
         pending = None if state is None else state.pending
         if self.stride == 1:
             events = signal.values if signal.rows is None else signal.rows
-            read, above = LayerInputs(events, signal.values, signal.timing), signal._replace(rows=None)
+            read, above = LayerInputs(events, signal.timing, Ends()), signal.timing
         else:
             cut = windows(signal, self.stride, self.pool, pending, flush)
-            read, above, pending = LayerInputs(cut.events, cut.last, cut.timing), cut.signal, cut.pending
+            read, above, pending = LayerInputs(cut.events, cut.timing, cut.ends), cut.above, cut.pending
         x = None if state is None else state.x
         out, x, moments = self._transform(signal, read, above, x, key, batch_axis)
         return out, None if state is None else BlockState(x, pending), moments
@@ -214,14 +214,16 @@ class Block(eqx.Module):
             The output as if the sequence ended here, the state (as it was, if the event is not complete), and
             whether the output is complete.
         """
-        read, above = LayerInputs(signal.values, signal.values, signal.timing), signal
+        ends, above = Ends(), signal.timing
         pending = state.pending
         full: Any = True
         if pending is not None:
             window = pending.push(signal.values[0], signal.gaps()[0], self.pool)
-            above = window.signal(self.pool, timed=signal.dt is not None)
+            ends = Ends(pooled=(signal.values, window.value(self.pool)))
+            above = Timing(None if signal.dt is None else window.dt[None])
             full = window.events == self.stride
             pending = jax.tree.map(lambda q: jnp.where(full, jnp.zeros_like(q), q), window)
+        read = LayerInputs(signal.values, signal.timing, ends)
         out, x, _ = self._transform(signal, read, above, state.x, None, None)
         after = BlockState(x, pending)
         if complete is not True:
@@ -229,9 +231,9 @@ class Block(eqx.Module):
         return out, after, full if complete is True else complete & full
 
     def _transform(
-        self, signal: Signal, read: LayerInputs, above: Signal, x: Any, key, batch_axis
+        self, signal: Signal, read: LayerInputs, above: Timing, x: Any, key, batch_axis
     ) -> tuple[Signal, Any, Moments | None]:
-        """Norm, layers, gate, dropout, skip and projection. `above.values` are what the skip adds.
+        """Norm, layers, gate, dropout, skip and projection. `above` is the timing of the output.
 
         This is the one place where blocks are computed, whole, pooled, from tokens and event by event alike.
         """
@@ -246,31 +248,26 @@ class Block(eqx.Module):
         if before:
             normalise, moments = self.norm.prepare(signal.values, signal.mask, batch_axis)
         dropout = Dropout.of(key, self.config.dropout, signal.values.dtype)
-        gate = None if self.gate is None else {"W": self.gate.W, "c": self.gate.c}
+        gate, project = (None if map is None else {"W": map.W, "c": map.c} for map in (self.gate, self.project))
         around = fused.Around(normalise, gate, dropout, self.config.skip)
-        if self._is_fused(read, above.values):
-            z, x = self._fused(read, x, around)
-        elif self._has_halves(read):
-            z, x = self._halves(read, x, around, above.values)
-        else:
-            z, x = self._layers(read, normalise, x)
-            z = end_block(z, gate, dropout, above.values if self.config.skip else None)
-        if not before:
-            normalise, moments = self.norm.prepare(z, above.mask, batch_axis)
-            z = normalise(z)
-        if self.project is not None:
-            z = self.project(z)
-        return above._replace(values=z), x, moments
+        run = self._fused if self._is_fused(read) else self._parts
+        if before or self.norm.moments is None:
+            after = Normalizer() if before else self.norm.prepare(signal.values, signal.mask, None)[0]
+            z, x = run(read, x, around._replace(after=after, project=project))
+        else:  # the statistics of the outputs must be known before the norm is applied to them
+            z, x = run(read, x, around)
+            after, moments = self.norm.prepare(z, above.mask, batch_axis)
+            z = tail(z, after, project)
+        return Signal(z, *above), x, moments
 
-    def _is_fused(self, read: LayerInputs, skip: Array) -> bool:
-        """Whether the backend computes everything up to the skip in one call."""
+    def _is_fused(self, read: LayerInputs) -> bool:
+        """Whether the backend computes the block in one call."""
         # A subclass may compute something that the kernel does not.
-        if type(self.layer) is not S7Layer or read.events is not read.ends:
+        if type(self.layer) is not S7Layer:
             return False
-        # A step of a pooled block reads one event, but its skip adds the mean of the window.
-        if self.config.skip and skip is not read.ends:
+        if isinstance(read.events, Rows) and read.events.table.shape[0] > MOST_ROWS:
             return False
-        return fused.is_fused(self.layer.transition, self.layer.form, read.ends.shape[0])
+        return fused.is_fused(self.layer.transition, self.layer.form, read.length)
 
     def _fused(self, read: LayerInputs, x: Any, around: fused.Around) -> tuple[Array, Any]:
         assert isinstance(self.layer, S7Layer)
@@ -278,46 +275,28 @@ class Block(eqx.Module):
         if self.backward is not None:
             assert isinstance(self.backward, S7Layer)
             directions.append(self.backward.direction(read.timing, None, reverse=True))
-        z, finals = fused.run(self.layer.transition, self.layer.form, read.ends, directions, around=around)
+        kind = self.layer.transition, self.layer.form
+        if not isinstance(read.events, Rows) and read.ends.of_each_event:
+            z, finals = fused.run(*kind, read.events, directions, around=around)
+        else:
+            z, finals = fused.run_windows(*kind, read.events, read.ends, directions, around=around)
         return z, finals[0]
 
-    def _has_halves(self, read: LayerInputs) -> bool:
-        """Whether the backend computes what comes before and after the states in one call each."""
-        if type(self.layer) is not S7Layer:
-            return False
-        backend = fused.backend_for(read.events.token.shape[0] if isinstance(read.events, Rows) else len(read.events))
-        return backend.has_halves and backend.fuses(self.layer.transition, self.layer.form)
-
-    def _halves(self, read: LayerInputs, x: Any, around: fused.Around, skip: Array) -> tuple[Array, Any]:
-        """From the states at the ends of windows, or of events that share rows of a table."""
-        layers = [layer for layer in (self.layer, self.backward) if isinstance(layer, S7Layer)]
-        table, token = read.events if isinstance(read.events, Rows) else (read.events, None)
-        length = (table if token is None else token).shape[0]
-        backend, kind = fused.backend_for(length), (layers[0].transition, layers[0].form)
-        weights = [{**layer.rates, **layer.maps} for layer in layers]
-        drives = backend.drive(*kind, table, weights, around.norm)
-        found = [
-            layer.window_states(Drive(*drive), token, read.timing, start, stride=self._stride(read), reverse=n == 1)
-            for n, (layer, drive, start) in enumerate(zip(layers, drives, (x, None), strict=False))
-        ]
-        states = [states for states, _ in found]
-        z = backend.read(*kind, read.ends, states, skip if around.skip else None, weights, around)
-        return z, found[0][1]
-
-    def _layers(self, read: LayerInputs, normalise: Normalizer, x: Any) -> tuple[Array, Any]:
-        """The sum of both directions' outputs, and the final state of the first."""
-        events: Any
-        if isinstance(read.events, Rows):
-            events, ends = read.events._replace(table=normalise(read.events.table)), normalise(read.ends)
-        else:
-            events = normalise(read.events)
-            ends = events if read.ends is read.events else normalise(read.ends)
-        z, final = self.layer.apply(events, read.timing, x, ends=ends, stride=self._stride(read))
+    def _parts(self, read: LayerInputs, x: Any, around: fused.Around) -> tuple[Array, Any]:
+        """The same from the parts of the block."""
+        ends, skip = read.ends.values(read.events)
+        events, at_ends = self._normalised(read.events, ends, around.norm)
+        stride = read.ends.stride
+        z, final = self.layer.apply(events, read.timing, x, ends=at_ends, stride=stride)
         if self.backward is not None:
-            reverse = self.backward.apply(events, read.timing, ends=ends, stride=self._stride(read), reverse=True)
-            z = z + reverse[0]
-        return z, final
+            z = z + self.backward.apply(events, read.timing, ends=at_ends, stride=stride, reverse=True)[0]
+        z = end_block(z, around.gate, around.dropout, skip if around.skip else None)
+        return tail(z, around.after, around.project), final
 
-    def _stride(self, read: LayerInputs) -> int:
-        events = read.events.token if isinstance(read.events, Rows) else read.events
-        return events.shape[0] // read.ends.shape[0]
+    @staticmethod
+    def _normalised(events, ends, norm: Normalizer):
+        """The norm of the events and of the inputs where outputs are read, once if they are the same."""
+        if isinstance(events, Rows):
+            return events._replace(table=norm(events.table)), norm(ends)
+        normalised = norm(events)
+        return normalised, normalised if ends is events else norm(ends)

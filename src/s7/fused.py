@@ -1,4 +1,4 @@
-"""What a backend may compute in one call: a layer, a block of one layer or two, the states of windows."""
+"""What a backend may compute in one call: a layer, a block of one layer or two, over events, windows or tokens."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,9 @@ from s7.dropout import Dropout
 from s7.forms import Form
 from s7.initialization import Parameters
 from s7.norm import Normalizer
+from s7.pooling import Ends
 from s7.sequence_parts import sequence_axis
+from s7.signal import Rows
 from s7.transitions import Transition
 
 
@@ -39,12 +41,16 @@ class Around(NamedTuple):
         gate: W and c, or None.
         dropout: None outside of training.
         skip: Whether the input is added to the output.
+        after: The norm after the skip. It is not an affine one.
+        project: W and c of a linear map that follows, or None.
     """
 
     norm: Normalizer = Normalizer()
     gate: Parameters | None = None
     dropout: Dropout | None = None
     skip: bool = False
+    after: Normalizer = Normalizer()
+    project: Parameters | None = None
 
 
 ALONE = Around()
@@ -70,10 +76,25 @@ def run(
     *,
     reverse: bool = False,
     around: Around = ALONE,
-) -> tuple[Float[Array, "L H"], list[Inexact[Array, " P"]]]:
+) -> tuple[Float[Array, "L N"], list[Inexact[Array, " P"]]]:
     """The outputs of a block and the final state of each of its layers; see `Backend.block`."""
     backend = backend_for(u.shape[0])
     return backend.block(transition, form, u, directions, reverse=reverse, around=around)
+
+
+def run_windows(
+    transition: Transition,
+    form: Form,
+    events: Float[Array, "L H"] | Rows,
+    ends: Ends,
+    directions: Sequence[Direction],
+    *,
+    around: Around,
+) -> tuple[Float[Array, "M N"], list[Inexact[Array, " P"]]]:
+    """As `run`, with one output per window of events or of rows of a table; see `Backend.window_block`."""
+    table, token = events if isinstance(events, Rows) else (events, None)
+    backend = backend_for(table.shape[0] if token is None else token.shape[0])
+    return backend.window_block(transition, form, table, token, ends, directions, around=around)
 
 
 def window_states(

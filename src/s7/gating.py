@@ -1,6 +1,6 @@
-"""The end of a block: gate, dropout and skip.
+"""The end of a block: gate, dropout and skip, and the norm and projection that can follow.
 
-out = u + dropout(z * sigmoid(W gelu(z) + c))
+y = u + dropout(z * sigmoid(W gelu(z) + c))        out = P norm(y) + d
 """
 
 import jax
@@ -10,6 +10,7 @@ from s7.backend_selection import current_backend, find_backend
 from s7.contractions import linear
 from s7.dropout import Dropout
 from s7.initialization import Parameters
+from s7.norm import Normalizer
 
 
 def end_block(
@@ -31,6 +32,14 @@ def end_block(
     if dropout is not None:
         z = z * dropout.keep(*z.shape)
     return z if skip is None else skip + z
+
+
+def tail(
+    y: Float[Array, "L H"], norm: Normalizer, project: Parameters | None
+) -> Float[Array, "L H"] | Float[Array, "L N"]:
+    """Apply the norm after the skip, and the projection (W and c) if there is one."""
+    y = norm(y)
+    return y if project is None else linear(project["W"], y) + project["c"]
 
 
 @jax.checkpoint  # recomputed in the gradient: the intermediate values take more memory than the rest of a block

@@ -158,16 +158,10 @@ class S7Layer(SequenceLayer):
         return fused.Direction(self.rates, self.maps, dt, mask, reset, initial)
 
     def token_states(self, rows: Rows, timing: Timing, state, *, stride: int, reverse: bool):
-        """As `states`, from events that are rows of a table."""
-        return self.window_states(self.drive(rows.table), rows.token, timing, state, stride=stride, reverse=reverse)
-
-    def window_states(self, drive: Drive, token, timing: Timing, state, *, stride: int, reverse: bool):
-        """As `states`; if there are tokens, the drive is that of each row of a table."""
-        if token is not None and fused.backend_for(token.shape[0]).fuses_windows(self.transition):
-            return self._window_states(drive, token, timing, state, stride, reverse)
-        if token is not None:
-            drive = Drive(*(q[token] for q in drive))
-        return self.states(drive, *timing, state, stride=stride, reverse=reverse)
+        """As `states`, from events that are rows of a table, which a backend may gather as it runs."""
+        if fused.backend_for(rows.token.shape[0]).fuses_windows(self.transition):
+            return self._window_states(self.drive(rows.table), rows.token, timing, state, stride, reverse)
+        return super().token_states(rows, timing, state, stride=stride, reverse=reverse)
 
     def _window_states(self, drive: Drive, token, timing, state, stride: int, reverse: bool):
         dt, mask, reset = timing

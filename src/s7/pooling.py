@@ -96,10 +96,54 @@ class Pending(NamedTuple):
             average = average.merge(Average(value, weight, jnp.ones_like(gap)))
         return Pending(self.events + 1, average, self.dt + gap, value)
 
-    def signal(self, pool: Pool, *, timed: bool) -> Signal:
-        """The window as one event for the next block, as if it ended here."""
-        value = self.last if pool == "last" else self.average.mean
-        return Signal(value[None], self.dt[None] if timed else None)
+    def value(self, pool: Pool) -> Float[Array, "1 H"]:
+        """What the skip adds, if the window ended here."""
+        return (self.last if pool == "last" else self.average.mean)[None]
+
+
+class Ends(NamedTuple):
+    """What a block reads at the end of each window besides the state: the last value, and what the skip adds.
+
+    Attributes:
+        stride: The number of positions in a window.
+        share: The weight of each position in the mean of its window, which the skip adds; None: the skip adds the last
+            value.
+        last: The position of the last event in each window; None if all windows are full.
+        pooled: The last values and what the skip adds, if they do not follow from the events alone: in a stream, a
+            window can start in an earlier chunk.
+    """
+
+    stride: int = 1
+    share: Float[Array, " N"] | None = None
+    last: Int[Array, " M"] | None = None
+    pooled: tuple[Float[Array, "M H"], Float[Array, "M H"]] | None = None
+
+    @property
+    def of_each_event(self) -> bool:
+        """Whether every event is read, and the skip adds the event itself."""
+        return self.stride == 1 and self.pooled is None
+
+    def values(self, events: Float[Array, "N H"] | Rows) -> tuple[Float[Array, "M H"], Float[Array, "M H"]]:
+        """The last values and what the skip adds, for these events or rows of a table."""
+        if self.pooled is not None:
+            return self.pooled
+        if self.of_each_event:
+            values = events.values() if isinstance(events, Rows) else events
+            return values, values
+        mean, ends = self._pool(events)
+        return ends, ends if mean is None else mean
+
+    def _pool(self, events: Float[Array, "N H"] | Rows) -> tuple[Float[Array, "M H"] | None, Float[Array, "M H"]]:
+        table, token = events if isinstance(events, Rows) else (events, None)
+        backend = find_backend(current_backend(table.shape[0] if token is None else token.shape[0]))
+        if backend.has_pooling:
+            return backend.pool(table, token, self.share, self.last, self.stride)
+        values = events.values() if isinstance(events, Rows) else events
+        last = self.stride - 1 if self.last is None else self.last
+        ends = values[jnp.arange(0, values.shape[0], self.stride) + last]
+        windows = values.reshape(-1, self.stride, values.shape[1])
+        share = None if self.share is None else self.share.reshape(-1, self.stride)
+        return None if share is None else jnp.einsum("mnh,mn->mh", windows, share), ends
 
 
 class Windows(NamedTuple):
@@ -107,16 +151,16 @@ class Windows(NamedTuple):
 
     Attributes:
         events: The values at each position, or the table of which they are rows.
-        last: The value at the last event of each window.
         timing: The gaps, padding and starts of sequences, for each position.
-        signal: The pooled signal: one value (for the skip connection), gap, mask and start per window.
+        ends: What is read at the end of each window.
+        above: The gap, padding and start of each window, as the next block reads them.
         pending: The unfinished window, if the signal is part of a stream.
     """
 
     events: Float[Array, "N H"] | Rows
-    last: Float[Array, "M H"]
     timing: Timing
-    signal: Signal
+    ends: Ends
+    above: Timing
     pending: Pending | None
 
 
@@ -154,10 +198,10 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
         events = Rows(signal.rows.table, _place(signal.rows.token, places, offset, 0))
 
     weights = None if pool == "last" else gaps if pool == "time" else jnp.ones_like(gaps)
-    average = None
+    average = last = None
     if pending is None:
-        share = None if weights is None else shares(weights, mask)
-        mean, last = _pooled(events, share, jnp.maximum(counts, 1) - 1 if padded else None, stride)
+        share = None if weights is None else shares(weights, mask).reshape(-1)
+        ends = Ends(stride, share, jnp.maximum(counts, 1) - 1 if padded else None)
     else:
         carried = pending.events > 0
         laid_out = _place(signal.values, places, offset, 0)
@@ -171,44 +215,22 @@ def windows(signal: Signal, stride: int, pool: Pool, pending: Pending | None, fl
             first = jax.tree.map(lambda q: q[0], average)
             merged = jax.tree.map(lambda new, old: jnp.where(carried, new, old), pending.average.merge(first), first)
             average = jax.tree.map(lambda q, m: q.at[0].set(m), average, merged)
-        mean = None if average is None else average.mean
+        ends = Ends(stride, pooled=(last, last if average is None else average.mean))
 
     full = counts == stride
     present = counts > 0 if flush else full
     reset = None if signal.reset is None else _place(signal.reset, places, offset, False)
     return Windows(
         events=events,
-        last=last,
         timing=Timing(None if signal.dt is None else gaps.reshape(-1), mask.reshape(-1) if padded else None, reset),
-        signal=Signal(
-            last if mean is None else mean,
+        ends=ends,
+        above=Timing(
             None if signal.dt is None else dt,
             present if padded else None,
             None if reset is None else reset.reshape(-1, stride)[:, 0],
         ),
         pending=None if pending is None else _still_pending(pending, counts, full, average, dt, last),
     )
-
-
-def _pooled(
-    events: Float[Array, "N H"] | Rows, share: Float[Array, "M S"] | None, last: Int[Array, " M"] | None, stride: int
-) -> tuple[Float[Array, "M H"] | None, Float[Array, "M H"]]:
-    """The mean of each window, if there are shares, and the value at its last event.
-
-    Args:
-        events: The values at each position, or the table of which they are rows.
-        share: The weight of each position of each window in its mean.
-        last: The position of the last event in each window; None if all windows are full.
-        stride: The number of positions in a window.
-    """
-    table, token = events if isinstance(events, Rows) else (events, None)
-    backend = find_backend(current_backend(table.shape[0] if token is None else token.shape[0]))
-    if backend.has_pooling:
-        return backend.pool(table, token, None if share is None else share.reshape(-1), last, stride)
-    values = events.values() if isinstance(events, Rows) else events
-    ends = values[jnp.arange(0, values.shape[0], stride) + (stride - 1 if last is None else last)]
-    windows = values.reshape(-1, stride, values.shape[1])
-    return None if share is None else jnp.einsum("mnh,mn->mh", windows, share), ends
 
 
 def _still_pending(pending: Pending, counts, full, average: Average | None, dt, last) -> Pending:

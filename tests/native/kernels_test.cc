@@ -240,7 +240,8 @@ struct Exhausted : Saturated {
 template <class T>
 struct LayerArrays {
   std::vector<T> u, dt, marks, initial, w, W_w, omega, decay, B, W_B, b, C, W_C, D, W_D, V1, V2, V3, U1, U2, U3;
-  std::vector<T> scale, shift, mean, gate_W, gate_c, keys;  // parameters of the block
+  // Parameters of the block.
+  std::vector<T> scale, shift, mean, gate_W, gate_c, keys, after_scale, after_shift, project_W, project_c;
 };
 
 template <class T>
@@ -252,15 +253,35 @@ struct Named {
 // All arrays that have a gradient.
 template <class T>
 const Named<T> kDifferentiable[] = {
-    {"u", &LayerArrays<T>::u},           {"dt", &LayerArrays<T>::dt},         {"initial", &LayerArrays<T>::initial},
-    {"w", &LayerArrays<T>::w},           {"W_w", &LayerArrays<T>::W_w},       {"omega", &LayerArrays<T>::omega},
-    {"B", &LayerArrays<T>::B},           {"W_B", &LayerArrays<T>::W_B},       {"b", &LayerArrays<T>::b},
-    {"C", &LayerArrays<T>::C},           {"W_C", &LayerArrays<T>::W_C},       {"D", &LayerArrays<T>::D},
-    {"W_D", &LayerArrays<T>::W_D},       {"V1", &LayerArrays<T>::V1},         {"V2", &LayerArrays<T>::V2},
-    {"V3", &LayerArrays<T>::V3},         {"U1", &LayerArrays<T>::U1},         {"U2", &LayerArrays<T>::U2},
-    {"U3", &LayerArrays<T>::U3},         {"scale", &LayerArrays<T>::scale},   {"shift", &LayerArrays<T>::shift},
-    {"gate_W", &LayerArrays<T>::gate_W}, {"gate_c", &LayerArrays<T>::gate_c}, {"decay", &LayerArrays<T>::decay},
+    {"u", &LayerArrays<T>::u},
+    {"dt", &LayerArrays<T>::dt},
+    {"initial", &LayerArrays<T>::initial},
+    {"w", &LayerArrays<T>::w},
+    {"W_w", &LayerArrays<T>::W_w},
+    {"omega", &LayerArrays<T>::omega},
+    {"B", &LayerArrays<T>::B},
+    {"W_B", &LayerArrays<T>::W_B},
+    {"b", &LayerArrays<T>::b},
+    {"C", &LayerArrays<T>::C},
+    {"W_C", &LayerArrays<T>::W_C},
+    {"D", &LayerArrays<T>::D},
+    {"W_D", &LayerArrays<T>::W_D},
+    {"V1", &LayerArrays<T>::V1},
+    {"V2", &LayerArrays<T>::V2},
+    {"V3", &LayerArrays<T>::V3},
+    {"U1", &LayerArrays<T>::U1},
+    {"U2", &LayerArrays<T>::U2},
+    {"U3", &LayerArrays<T>::U3},
+    {"scale", &LayerArrays<T>::scale},
+    {"shift", &LayerArrays<T>::shift},
+    {"gate_W", &LayerArrays<T>::gate_W},
+    {"gate_c", &LayerArrays<T>::gate_c},
+    {"decay", &LayerArrays<T>::decay},
     {"mean", &LayerArrays<T>::mean},
+    {"after_scale", &LayerArrays<T>::after_scale},
+    {"after_shift", &LayerArrays<T>::after_shift},
+    {"project_W", &LayerArrays<T>::project_W},
+    {"project_c", &LayerArrays<T>::project_c},
 };
 
 template <class T, class U>
@@ -290,7 +311,7 @@ struct LayerProblem {
            (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") + (in.dt.empty() ? "" : " dt") +
            (in.marks.empty() ? "" : " marks") + " directions=" + number(shape.directions) +
            " norm=" + number(shape.norm) + (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") +
-           (in.keys.empty() ? "" : " dropout");
+           (in.keys.empty() ? "" : " dropout") + " after=" + number(shape.after) + " out=" + number(shape.out);
   }
 };
 
@@ -300,11 +321,14 @@ struct BlockOptions {
   bool gated = false, skip = false;
   uint32_t threshold = 0;
   int64_t directions = 1;
+  NormKind after = NormKind::kNone;
+  int64_t out = 0;
 };
 
 BlockOptions any_block() {
   const bool gated = generator() % 2 == 0, skip = generator() % 2 == 0;
-  return {NormKind(generator() % 4), gated, skip, uint32_t(one_of({0, 6554, 32768})), one_of({1, 2})};
+  const NormKind norm = NormKind(generator() % 4), after = NormKind(one_of({0, 0, 1, 2}));
+  return {norm, gated, skip, uint32_t(one_of({0, 6554, 32768})), one_of({1, 2}), after, one_of({0, 0, 1, 3, 18})};
 }
 
 struct Options {
@@ -406,6 +430,8 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   problem.shape.norm = block.norm;
   problem.shape.skip = block.skip;
   problem.shape.threshold = block.threshold;
+  problem.shape.after = block.after;
+  problem.shape.out = block.out;
   const int64_t events = layer.events(), rows = layer.rows();
   const double scale = 1 / std::sqrt(double(width));
   LayerArrays<double>& in = problem.in;
@@ -419,11 +445,15 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
     in.gate_W = numbers(width * width, scale);
     in.gate_c = numbers(width);
   }
+  if (block.after != NormKind::kNone) in.after_scale = numbers(width);
+  if (block.after == NormKind::kLayer) in.after_shift = numbers(width);
+  in.project_W = numbers(block.out * width, scale);
+  in.project_c = numbers(block.out);
   if (block.threshold > 0) {
     in.keys.resize(4 * batch);
     for (double& key : in.keys) key = double(generator() % 65536);
   }
-  problem.y_gradient = numbers(events * width);
+  problem.y_gradient = numbers(events * problem.shape.out_width());
   problem.final_gradient = numbers(batch * rows);
   if (block.directions > 1) problem.second_final_gradient = numbers(batch * rows);
   return problem;
@@ -494,25 +524,27 @@ struct PlainGelu {
 
 Real plain_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
 
-std::vector<Real> plain_norm(const BlockShape& shape, const LayerArrays<Real>& in, const Real* u) {
-  const int64_t width = shape.layer.width;
-  std::vector<Real> out(u, u + width);
+using Reals = std::vector<Real>;
+
+Reals plain_norm(NormKind kind, const Reals& scale, const Reals& shift, const Reals& means, const Real* u,
+                 int64_t width) {
+  Reals out(u, u + width);
   Real mean = 0, square = 0;
-  if (shape.norm == NormKind::kLayer)
+  if (kind == NormKind::kLayer)
     for (const Real q : out) mean += q / width;
   for (const Real q : out) square += (q - mean) * (q - mean) / width;
-  if (shape.norm == NormKind::kLayer || shape.norm == NormKind::kRms)
+  if (kind == NormKind::kLayer || kind == NormKind::kRms)
     for (Real& q : out) q = (q - mean) / std::sqrt(square + Real(kNormEpsilon));
   for (int64_t h = 0; h < width; ++h)
-    out[h] = (out[h] - (in.mean.empty() ? 0 : in.mean[h])) * (in.scale.empty() ? 1 : in.scale[h]) +
-             (in.shift.empty() ? 0 : in.shift[h]);
+    out[h] =
+        (out[h] - (means.empty() ? 0 : means[h])) * (scale.empty() ? 1 : scale[h]) + (shift.empty() ? 0 : shift[h]);
   return out;
 }
 
-// Replaces the layers' output by the block's output.
-void plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t event, Real* y) {
+// Returns the block's output from the layers' output.
+Reals plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t event, Reals y) {
   const int64_t width = shape.layer.width, length = shape.layer.length, sequence = event / length;
-  const std::vector<Real> z(y, y + width);
+  const Reals z = y;
   for (int64_t h = 0; h < width; ++h) {
     if (!in.gate_W.empty()) {
       Real sum = in.gate_c[h];
@@ -522,6 +554,11 @@ void plain_end(const BlockShape& shape, const LayerArrays<Real>& in, int64_t eve
     y[h] *= plain_keep(in.keys.empty() ? nullptr : &in.keys[4 * sequence], shape.threshold, event % length, h);
     if (shape.skip) y[h] += in.u[event * width + h];
   }
+  y = plain_norm(shape.after, in.after_scale, in.after_shift, {}, y.data(), width);
+  if (shape.out == 0) return y;
+  Reals out = in.project_c;
+  for (int64_t n = 0; n < shape.out; ++n) out[n] += inner(&in.project_W[n * width], y.data(), width);
+  return out;
 }
 
 // Adds the outputs of a layer to out.y, and computes its other results.
@@ -586,7 +623,7 @@ LayerResults<Real> plain_block(const BlockShape& shape, const LayerArrays<Real>&
   const int64_t events = shape.layer.events(), width = shape.layer.width;
   std::vector<Real> normalised;
   for (int64_t k = 0; k < events; ++k) {
-    const std::vector<Real> one = plain_norm(shape, in, &in.u[k * width]);
+    const Reals one = plain_norm(shape.norm, in.scale, in.shift, in.mean, &in.u[k * width], width);
     normalised.insert(normalised.end(), one.begin(), one.end());
   }
   LayerResults<Real> out;
@@ -598,7 +635,12 @@ LayerResults<Real> plain_block(const BlockShape& shape, const LayerArrays<Real>&
     std::swap(out.input, out.second_input);
   }
   plain_layer(shape.layer, in, normalised, out);
-  for (int64_t k = 0; k < events; ++k) plain_end(shape, in, k, &out.y[k * width]);
+  Reals ends;
+  for (int64_t k = 0; k < events; ++k) {
+    const Reals one = plain_end(shape, in, k, Reals(&out.y[k * width], &out.y[k * width] + width));
+    ends.insert(ends.end(), one.begin(), one.end());
+  }
+  out.y = ends;
   if (in.W_w.empty()) out.raw = out.second_raw = {};  // the kernels do not save it
   return out;
 }
@@ -681,10 +723,12 @@ LayerGradients<T> layer_pointers(LayerArrays<T>& out) {
 
 template <class T>
 BlockInputs<T> pointers(const LayerArrays<T>& in, const LayerArrays<T>& second) {
-  return {pointer(in.u),      {layer_pointers(in), layer_pointers(second)},
-          pointer(in.scale),  pointer(in.shift),
-          pointer(in.mean),   pointer(in.gate_W),
-          pointer(in.gate_c), pointer(in.keys)};
+  return {pointer(in.u),           {layer_pointers(in), layer_pointers(second)},
+          pointer(in.scale),       pointer(in.shift),
+          pointer(in.mean),        pointer(in.gate_W),
+          pointer(in.gate_c),      pointer(in.keys),
+          pointer(in.after_scale), pointer(in.after_shift),
+          pointer(in.project_W),   pointer(in.project_c)};
 }
 
 template <class T>
@@ -693,15 +737,16 @@ LayerResults<T> run_layer(const Kernels<T>& kernels, const LayerProblem& problem
   const LayerArrays<T> in = as<T>(problem.in), second = as<T>(problem.second);
   const bool both = problem.shape.directions > 1;
   LayerResults<T> out;
-  out.y = unwritten<T>(shape.events() * shape.width);
+  out.y = unwritten<T>(shape.events() * problem.shape.out_width());
   out.x = unwritten<T>(shape.events() * shape.rows());
   if (both) out.second_x = out.x;
   if (save) {
     out.input = out.x;
     if (!in.W_w.empty()) out.raw = unwritten<T>(shape.events() * shape.state);
     if (both) out.second_input = out.input, out.second_raw = out.raw;
-    const bool ends_in_gate = !in.gate_W.empty() || problem.shape.threshold > 0;
-    if (ends_in_gate && !in.W_C.empty()) out.z = unwritten<T>(shape.events() * shape.width);
+    const bool has_tail = problem.shape.after != NormKind::kNone || problem.shape.out > 0;
+    if ((!in.gate_W.empty() || problem.shape.threshold > 0 || has_tail) && !in.W_C.empty())
+      out.z = unwritten<T>(shape.events() * shape.width);
   }
   kernels.block(problem.shape, pointers(in, second),
                 {pointer(out.y),
@@ -717,6 +762,17 @@ template <class T>
 struct BlockArrays {
   LayerArrays<T> first, second;
 };
+
+template <class T>
+BlockGradients<T> block_pointers(BlockArrays<T>& of) {
+  LayerArrays<T>& first = of.first;
+  return {pointer(first.u),           {layer_pointers(first), layer_pointers(of.second)},
+          pointer(first.scale),       pointer(first.shift),
+          pointer(first.mean),        pointer(first.gate_W),
+          pointer(first.gate_c),      pointer(first.after_scale),
+          pointer(first.after_shift), pointer(first.project_W),
+          pointer(first.project_c)};
+}
 
 template <class T>
 BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem& problem, const LayerResults<T>& saved,
@@ -736,14 +792,7 @@ BlockArrays<T> run_layer_gradient(const Kernels<T>& kernels, const LayerProblem&
                           {{pointer(saved.x), pointer(saved.raw), pointer(saved.input), pointer(final_gradient)},
                            {pointer(saved.second_x), pointer(saved.second_raw), pointer(saved.second_input),
                             pointer(second_final_gradient)}}},
-                         {pointer(out.u),
-                          {layer_pointers(out), layer_pointers(found.second)},
-                          pointer(out.scale),
-                          pointer(out.shift),
-                          pointer(out.mean),
-                          pointer(out.gate_W),
-                          pointer(out.gate_c)},
-                         pool);
+                         block_pointers(found), pool);
   return found;
 }
 
@@ -781,7 +830,7 @@ void check_layer(const LayerProblem& problem) {
     for (size_t n = 0; n < slopes.size(); ++n) slopes[n].check(array_of(gradients, n), name + " double" + name_of(n));
 
     // A norm divides by a standard deviation that may be small, which amplifies rounding errors of single precision.
-    const bool normed = problem.shape.norm != NormKind::kNone;
+    const bool normed = problem.shape.norm != NormKind::kNone || problem.shape.after != NormKind::kNone;
     const double loose = normed ? 5e-4 : 2e-5;
     const auto single_results = run_layer(set.kernels<float>(), problem, true, kSerial);
     const auto single_gradients = run_layer_gradient(set.kernels<float>(), problem, single_results, kSerial);
@@ -1284,6 +1333,11 @@ void test_windows() {
   }
 }
 
+template <class T>
+void add(const std::vector<T>& more, std::vector<T>& to) {
+  for (size_t n = 0; n < to.size(); ++n) to[n] += more[n];
+}
+
 // Pooling -------------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -1387,124 +1441,176 @@ void test_pooling() {
   }
 }
 
-// Halves --------------------------------------------------------------------------------------------------------------
+// Blocks over windows -------------------------------------------------------------------------------------------------
+
+// A block that is read at the ends of windows. With tokens, `block.in.u` is the table.
+struct WindowBlockProblem {
+  LayerProblem block;
+  int64_t stride;
+  std::vector<double> token, share, last, ends, skip;
+
+  int64_t windows() const { return block.shape.layer.events() / stride; }
+  std::string name() const {
+    return "windows of " + std::to_string(stride) + (token.empty() ? "" : " tokens") + (share.empty() ? "" : " mean") +
+           (last.empty() ? "" : " last") + (ends.empty() ? "" : " ends") + " of " + block.name();
+  }
+};
 
 template <class T>
-struct HalvesResults {
-  std::vector<T> y;
+struct WindowBlockResults {
+  std::vector<T> y, x[kDirections], share, ends, skip;
   BlockArrays<T> gradients;
 };
 
 template <class T>
-void add(const std::vector<T>& more, std::vector<T>& to) {
-  for (size_t n = 0; n < to.size(); ++n) to[n] += more[n];
-}
-
-// A block from its halves and the scan over windows of one event.
-template <class T>
-HalvesResults<T> run_halves(const Kernels<T>& kernels, const LayerProblem& problem, Pool pool) {
-  const BlockShape& shape = problem.shape;
-  const int64_t events = shape.layer.events(), states = shape.layer.state, rows = shape.layer.rows();
-  const LayerArrays<T> layers[] = {as<T>(problem.in), as<T>(problem.second)};
-  const BlockInputs<T> in = pointers(layers[0], layers[1]);
-  struct Direction {
-    std::vector<T> raw, input, x, raw_gradient, input_gradient, x_gradient;
-  } of[kDirections];
-  WindowShape windows[kDirections];
-  WindowInputs<T> scanned[kDirections];
-  DriveArrays<T> drive = {};
-  ReadInputs<T> read = {{}, shape.skip ? in.u : nullptr};
+WindowBlockResults<T> run_window_block(const Kernels<T>& kernels, const WindowBlockProblem& problem, Pool pool) {
+  const BlockShape& shape = problem.block.shape;
+  const LayerArrays<T> first = as<T>(problem.block.in), second = as<T>(problem.block.second);
+  const std::vector<T> token = as<T>(problem.token), share = as<T>(problem.share), last = as<T>(problem.last),
+                       ends = as<T>(problem.ends), skip = as<T>(problem.skip);
+  const int64_t windows = problem.windows(), rows = int64_t(first.u.size()) / shape.layer.width;
+  const WindowBlockShape sizes = {shape, problem.stride, token.empty() ? 0 : rows};
+  const WindowBlockInputs<T> in = {pointers(first, second), pointer(token), pointer(share),
+                                   pointer(last),           pointer(ends),  pointer(skip)};
+  const std::vector<T> y_gradient = as<T>(problem.block.y_gradient);
+  const std::vector<T> finals[] = {as<T>(problem.block.final_gradient), as<T>(problem.block.second_final_gradient)};
+  WindowBlockResults<T> out;
+  std::vector<T> raw[kDirections], drive[kDirections];
+  out.y = unwritten<T>(windows * shape.out_width());
   for (int64_t d = 0; d < shape.directions; ++d) {
-    of[d].raw = of[d].raw_gradient = unwritten<T>(events * states);
-    of[d].input = of[d].x = of[d].input_gradient = of[d].x_gradient = unwritten<T>(events * rows);
-    drive.raw[d] = of[d].raw.data();
-    drive.input[d] = of[d].input.data();
-    windows[d] = {d == 0 ? shape.layer : opposite(shape.layer), 1, 0};
-    const LayerInputs<T>& layer = in.layers[d];
-    scanned[d] = {nullptr,      layer.dt,       layer.marks, layer.initial,
-                  drive.raw[d], drive.input[d], layer.omega, layer.decay};
-    read.x[d] = of[d].x.data();
+    out.x[d] = unwritten<T>(windows * shape.layer.rows());
+    raw[d] = unwritten<T>(rows * shape.layer.state);
+    drive[d] = unwritten<T>(rows * shape.layer.rows());
   }
-  kernels.drive(shape, in, drive, pool);
-  for (int64_t d = 0; d < shape.directions; ++d) kernels.window_scan(windows[d], scanned[d], of[d].x.data(), pool);
-  HalvesResults<T> out;
-  out.y = unwritten<T>(problem.y_gradient.size());
-  kernels.read(shape, in, read, out.y.data(), pool);
+  WindowBlockOutputs<T> results = {pointer(out.y), {pointer(out.x[0]), pointer(out.x[1])}, {}, {}};
+  kernels.window_block(sizes, in, results, pool);
+  const std::vector<T> unsaved = out.y;
+  for (int64_t d = 0; d < shape.directions; ++d) results.raw[d] = raw[d].data(), results.drive[d] = drive[d].data();
+  kernels.window_block(sizes, in, results, pool);
+  check(same_bits(unsaved, out.y), problem.name() + ": other numbers if nothing is saved");
 
-  // Each half has a gradient of u and of the norm.
-  const std::vector<T> arriving = as<T>(problem.y_gradient);
-  BlockArrays<T> parts[2];
-  for (BlockArrays<T>& part : parts)
-    for (const auto& [name, array] : kDifferentiable<T>) {
-      part.first.*array = unwritten<T>((layers[0].*array).size());
-      part.second.*array = unwritten<T>((layers[1].*array).size());
-    }
-  const auto gradients_of = [](BlockArrays<T>& part) -> BlockGradients<T> {
-    LayerArrays<T>& first = part.first;
-    return {pointer(first.u),     {layer_pointers(first), layer_pointers(part.second)},
-            pointer(first.scale), pointer(first.shift),
-            pointer(first.mean),  pointer(first.gate_W),
-            pointer(first.gate_c)};
-  };
-  T* x_gradients[] = {pointer(of[0].x_gradient), pointer(of[1].x_gradient)};
-  kernels.read_gradient(shape, in, read, arriving.data(), x_gradients, gradients_of(parts[0]), pool);
-  DriveArrays<const T> of_drive = {};
-  for (int64_t d = 0; d < shape.directions; ++d) {
-    const std::vector<T> final_gradient = as<T>(d == 0 ? problem.final_gradient : problem.second_final_gradient);
-    const int64_t last = windows[d].layer.reverse ? 0 : shape.layer.length - 1;
-    for (int64_t n = 0; n < shape.layer.batch; ++n)
-      for (int64_t p = 0; p < rows; ++p)
-        of[d].x_gradient[(n * shape.layer.length + last) * rows + p] += final_gradient[n * rows + p];
-    LayerArrays<T>& layer = d == 0 ? parts[0].first : parts[0].second;
-    kernels.window_scan_gradient(windows[d], scanned[d], of[d].x.data(), x_gradients[d],
-                                 {pointer(layer.dt), pointer(layer.initial), of[d].raw_gradient.data(),
-                                  of[d].input_gradient.data(), pointer(layer.omega), pointer(layer.decay)},
-                                 pool);
-    of_drive.raw[d] = of[d].raw_gradient.data();
-    of_drive.input[d] = of[d].input_gradient.data();
+  out.share = unwritten<T>(share.size());
+  out.ends = unwritten<T>(ends.size());
+  out.skip = unwritten<T>(skip.size());
+  BlockArrays<T>& of = out.gradients;
+  for (const auto& [name, array] : kDifferentiable<T>) {
+    of.first.*array = unwritten<T>((first.*array).size());
+    of.second.*array = unwritten<T>((second.*array).size());
   }
-  kernels.drive_gradient(shape, in, of_drive, gradients_of(parts[1]), pool);
-  out.gradients = parts[0];
-  LayerArrays<T>&first = out.gradients.first, &more = parts[1].first;
-  add(more.u, first.u);
-  add(more.scale, first.scale);
-  add(more.shift, first.shift);
-  add(more.mean, first.mean);
-  if (shape.skip) add(arriving, first.u);
-  constexpr std::vector<T> LayerArrays<T>::* kDriven[] = {
-      &LayerArrays<T>::w,   &LayerArrays<T>::W_w, &LayerArrays<T>::B,  &LayerArrays<T>::b,
-      &LayerArrays<T>::W_B, &LayerArrays<T>::V1,  &LayerArrays<T>::V2, &LayerArrays<T>::V3};
-  for (const auto array : kDriven) {
-    first.*array = more.*array;
-    out.gradients.second.*array = parts[1].second.*array;
-  }
+  kernels.window_block_gradient(sizes, in,
+                                {pointer(y_gradient),
+                                 {pointer(out.x[0]), pointer(out.x[1])},
+                                 {pointer(raw[0]), pointer(raw[1])},
+                                 {pointer(drive[0]), pointer(drive[1])},
+                                 {pointer(finals[0]), pointer(finals[1])}},
+                                {block_pointers(of), pointer(out.share), pointer(out.ends), pointer(out.skip)}, pool);
   return out;
 }
 
-// The halves give the numbers of the block, which `check_layer` compares with plain loops.
-void check_halves(const LayerProblem& problem) {
+// The numbers at the last event of each window, or with `back` the array of all events that has these and zeros.
+template <class T>
+std::vector<T> at_ends(const std::vector<T>& array, int64_t stride, int64_t width, bool back = false) {
+  std::vector<T> found(back ? array.size() * stride : array.size() / stride);
+  for (size_t n = 0; n < (back ? array : found).size(); ++n) {
+    const size_t all = (n / width * stride + stride - 1) * width + n % width;
+    back ? found[all] = array[n] : found[n] = array[all];
+  }
+  return found;
+}
+
+// With full windows whose last event the skip adds, the outputs are those of the block at the ends of windows, which
+// `check_layer` compares with plain loops. With tokens, the gradient of the table is a sum over its events.
+void check_window_block(const LayerProblem& block, int64_t stride, int64_t table) {
+  const LayerShape& layer = block.shape.layer;
+  LayerProblem whole = block;
+  WindowBlockProblem problem = {block, stride, {}, {}, {}, {}, {}};
+  if (table > 0) {
+    problem.block.in.u = numbers(table * layer.width);
+    for (int64_t k = 0; k < layer.events(); ++k) {
+      problem.token.push_back(double(int64_t(generator() % uint32_t(table))));
+      for (int64_t h = 0; h < layer.width; ++h)
+        whole.in.u[k * layer.width + h] = problem.block.in.u[int64_t(problem.token[k]) * layer.width + h];
+    }
+  }
+  const int64_t out = block.shape.out_width();
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, out);
+  whole.y_gradient = at_ends(problem.block.y_gradient, stride, out, true);
   for (const InstructionSet& set : usable_sets()) {
-    const std::string name = "halves of " + problem.name() + ", " + set.name;
-    const auto whole = run_layer(set.kernels<double>(), problem, true, kSerial);
-    const auto wanted = run_layer_gradient(set.kernels<double>(), problem, whole, kSerial);
-    const auto found = run_halves(set.kernels<double>(), problem, kSerial);
-    const auto single = run_halves(set.kernels<float>(), problem, kSerial);
-    check_close(found.y, whole.y, 1e-13, name + " double: y");
-    check_close(single.y, whole.y, 5e-5, name + " float: y");
+    const std::string name = problem.name() + ", " + set.name;
+    const auto wanted = run_layer(set.kernels<double>(), whole, true, kSerial);
+    BlockArrays<double> slopes = run_layer_gradient(set.kernels<double>(), whole, wanted, kSerial);
+    if (table > 0) {
+      std::vector<double> sums(problem.block.in.u.size());
+      for (size_t n = 0; n < slopes.first.u.size(); ++n)
+        sums[int64_t(problem.token[n / layer.width]) * layer.width + n % layer.width] += slopes.first.u[n];
+      slopes.first.u = sums;
+    }
+    const std::vector<double> y = at_ends(wanted.y, stride, out);
+    const auto found = run_window_block(set.kernels<double>(), problem, kSerial);
+    const auto single = run_window_block(set.kernels<float>(), problem, kSerial);
+    check_close(found.y, y, 1e-13, name + " double: y");
+    check_close(single.y, y, 5e-5, name + " float: y");
     for (size_t n = 0; n < 2 * std::size(kDifferentiable<double>); ++n) {
-      check_close(array_of(found.gradients, n), array_of(wanted, n), 1e-11, name + " double" + name_of(n));
-      check_close(array_of(single.gradients, n), array_of(wanted, n), 5e-4, name + " float" + name_of(n));
+      check_close(array_of(found.gradients, n), array_of(slopes, n), 1e-11, name + " double" + name_of(n));
+      check_close(array_of(single.gradients, n), array_of(slopes, n), 5e-4, name + " float" + name_of(n));
     }
   }
 }
 
-void test_halves() {
+// Adds pooling to a problem: padding at the ends of windows and means of the others.
+WindowBlockProblem pooled(const LayerProblem& block, int64_t stride, int64_t table) {
+  const LayerShape& layer = block.shape.layer;
+  WindowBlockProblem problem = {block, stride, {}, {}, {}, {}, {}};
+  PoolShape shape = {layer.batch, layer.length / stride, stride, layer.width, table};
+  PoolArrays<double> in = pool_problem(shape, true, true).in;
+  problem.token = in.token, problem.share = in.share, problem.last = in.last;
+  if (table > 0) problem.block.in.u = in.values;
+  problem.block.y_gradient = at_ends(block.y_gradient, stride, block.shape.out_width());
+  return problem;
+}
+
+// What is pooled inside of the call gives the numbers of what is pooled before it.
+void check_pooling_inside(const WindowBlockProblem& inside) {
+  const LayerShape& layer = inside.block.shape.layer;
+  const int64_t table = inside.token.empty() ? 0 : int64_t(inside.block.in.u.size()) / layer.width;
+  const PoolShape shape = {layer.batch, layer.length / inside.stride, inside.stride, layer.width, table};
+  PoolProblem pooling = {shape, {inside.block.in.u, inside.token, inside.share, inside.last}, {}, {}};
+  for (const InstructionSet& set : usable_sets()) {
+    const auto& kernels = set.kernels<double>();
+    pooling.mean_gradient = pooling.ends_gradient = numbers(inside.windows() * layer.width);  // not used
+    WindowBlockProblem outside = inside;
+    outside.ends = run_pool(kernels, pooling, kSerial).ends;
+    outside.skip = run_pool(kernels, pooling, kSerial).mean;
+    outside.share = outside.last = {};
+    const auto found = run_window_block(kernels, inside, kSerial), given = run_window_block(kernels, outside, kSerial);
+    pooling.mean_gradient = given.skip;
+    pooling.ends_gradient = given.ends;
+    const auto pooled = run_pool(kernels, pooling, kSerial);
+    BlockArrays<double> wanted = given.gradients;
+    add(pooled.values_gradient, wanted.first.u);
+    const std::string name = inside.name() + ", " + set.name;
+    check_close(found.y, given.y, 1e-14, name + ": y");
+    check_close(found.share, pooled.share_gradient, 1e-12, name + ": dshare");
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<double>); ++n)
+      check_close(array_of(found.gradients, n), array_of(wanted, n), 1e-12, name + name_of(n));
+  }
+}
+
+void test_window_blocks() {
   for (int n = 0; n < 150; ++n) {
     Options options = any_options();
     // Plain has no bound on the states, so that rounding grows with them.
     if (options.transition == Transition::kPlain) options.transition = Transition::kStable;
-    check_halves(layer_problem(options, one_of({1, 2, 3}), one_of({1, 2, 7, 31, 97}), one_of({1, 2, 5, 8, 17}),
-                               one_of({1, 2, 3, 8, 17})));
+    const int64_t table = one_of({0, 1, 5, 200}), width = one_of({1, 2, 5, 8, 17}), state = one_of({1, 2, 3, 8, 17});
+    int64_t stride = 1;
+    // A layer that reads from the end is read at the first event of a window, and dropout counts the windows.
+    if (options.block.directions == 1 && !options.reverse && options.block.threshold == 0) stride = one_of({1, 2, 5});
+    check_window_block(layer_problem(options, one_of({1, 2, 3}), one_of({1, 2, 7, 31, 97}) * stride, width, state),
+                       stride, table);
+    options.block.skip = true;
+    stride = one_of({1, 3, 8});
+    check_pooling_inside(
+        pooled(layer_problem(options, one_of({1, 3}), one_of({1, 7, 41}) * stride, width, state), stride, table));
   }
 }
 
@@ -1667,9 +1773,7 @@ void append(std::vector<T>& all, std::initializer_list<std::vector<T>> arrays) {
 struct Problems {
   LayerProblem full = layer_problem({true, false, true, true, Gain::kVariance, Direct::kFull}, 3, 523, 5, 9);
   LayerProblem factored = layer_problem({false, true, true, false, Gain::kRate, Direct::kDiagonal, 7}, 3, 523, 5, 9);
-  LayerProblem block = layer_problem(
-      {true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, {NormKind::kLayer, true, true, 6554, 2}}, 3, 523, 5,
-      9);
+  LayerProblem block = block_of(3, 523, 9);
   LayerProblem sequences = layer_problem(
       {true, false, true, true, Gain::kRate, Direct::kDiagonal, 3, {NormKind::kLayer, true, true, 6554, 2}}, 11, 301, 5,
       3);
@@ -1681,6 +1785,13 @@ struct Problems {
   WindowProblem events = window_problem({false, true, true, false, Gain::kNone, Direct::kStatic}, 5, 31, 8, 9, 0);
   PoolProblem pooled_tokens = pool_problem({5, 31, 8, 9, 7}, true, true);
   PoolProblem pooled_events = pool_problem({5, 31, 8, 70, 0}, true, false);
+  WindowBlockProblem window_block = pooled(block_of(3, 523 * 4, 9), 4, 0);
+  WindowBlockProblem token_block = pooled(block_of(5, 211 * 2, 3), 2, 300);
+
+  static LayerProblem block_of(int64_t batch, int64_t length, int64_t state) {
+    const BlockOptions around = {NormKind::kLayer, true, true, 6554, 2, NormKind::kRms, 3};
+    return layer_problem({true, false, true, true, Gain::kRate, Direct::kDiagonal, 7, around}, batch, length, 5, state);
+  }
 };
 
 // Returns the results of all kernels, concatenated.
@@ -1712,9 +1823,11 @@ std::vector<T> run_everything(const Kernels<T>& kernels, const Problems& problem
     const auto found = run_pool(kernels, *problem, pool);
     append(all, {found.mean, found.ends, found.values_gradient, found.share_gradient});
   }
-  const auto halves = run_halves(kernels, problems.block, pool);
-  append(all, {halves.y});
-  for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(halves.gradients, n)});
+  for (const WindowBlockProblem* problem : {&problems.window_block, &problems.token_block}) {
+    const auto found = run_window_block(kernels, *problem, pool);
+    append(all, {found.y, found.x[0], found.x[1], found.share});
+    for (size_t n = 0; n < 2 * std::size(kDifferentiable<T>); ++n) append(all, {array_of(found.gradients, n)});
+  }
   return all;
 }
 
@@ -1842,7 +1955,7 @@ void test_all() {
   test_forms();
   test_windows();
   test_pooling();
-  test_halves();
+  test_window_blocks();
   test_gate();
   test_moments();
   test_threads();

@@ -70,6 +70,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
     dropout=st.sampled_from([0.0, 0.3]),
     bidirectional=st.booleans(),
     stride=st.sampled_from([1, 1, 2, 5]),
+    project=st.booleans(),
     timed=st.booleans(),
     padded=st.booleans(),
     tokens=st.booleans(),
@@ -88,6 +89,7 @@ def test_blocks_give_the_numbers_of_xla(
     dropout,
     bidirectional,
     stride,
+    project,
     timed,
     padded,
     tokens,
@@ -105,7 +107,8 @@ def test_blocks_give_the_numbers_of_xla(
         dropout=dropout,
         bidirectional=bidirectional,
     )
-    block = Block(width, state, config, stride=stride, key=jax.random.key(0), dtype=jnp.float64)
+    out = 2 * width + 1 if project else None
+    block = Block(width, state, config, out=out, stride=stride, key=jax.random.key(0), dtype=jnp.float64)
     rng = np.random.default_rng(length)
     values, table = jnp.asarray(rng.normal(size=(BATCH, length, width))), jnp.asarray(rng.normal(size=(4, width)))
     dt = jnp.asarray(rng.exponential(size=(BATCH, length))) if timed else None
@@ -120,10 +123,12 @@ def test_blocks_give_the_numbers_of_xla(
     form=st.sampled_from(SMALL_FORMS),
     transition=st.sampled_from(TRANSITIONS),
     norm=st.sampled_from(["layer", "rms", "batch", "none"]),
+    place=st.sampled_from(["before", "before", "after"]),
     gate=st.booleans(),
     skip=st.booleans(),
     dropout=st.sampled_from([0.0, 0.3]),
     bidirectional=st.booleans(),
+    project=st.booleans(),
     timed=st.booleans(),
     padded=st.booleans(),
     width=st.integers(1, 9),
@@ -133,19 +138,35 @@ def test_blocks_give_the_numbers_of_xla(
 )
 @settings(max_examples=10)
 def test_large_batches_of_long_sequences_give_the_numbers_of_xla(
-    form, transition, norm, gate, skip, dropout, bidirectional, timed, padded, width, state, batch, length
+    form,
+    transition,
+    norm,
+    place,
+    gate,
+    skip,
+    dropout,
+    bidirectional,
+    project,
+    timed,
+    padded,
+    width,
+    state,
+    batch,
+    length,
 ):
     """These are computed along sequences, tile by tile."""
     config = BlockConfig(
         transition=transition,
         form=form,
         norm=norm,
+        norm_place=place,
         gate=gate,
         skip=skip,
         dropout=dropout,
         bidirectional=bidirectional,
     )
-    block = Block(width, state, config, key=jax.random.key(0), dtype=jnp.float64)
+    out = width + 1 if project else None
+    block = Block(width, state, config, out=out, key=jax.random.key(0), dtype=jnp.float64)
     rng = np.random.default_rng(length)
     values = jnp.asarray(rng.normal(size=(batch, length, width)))
     dt = jnp.asarray(rng.exponential(size=(batch, length))) if timed else None

@@ -1,5 +1,7 @@
 """Blocks that pool windows of events or read tokens give the numbers of XLA in native calls, forward and gradient."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 import s7
 from s7 import native
 from s7.block import Block, BlockConfig, BlockState
+from s7.pooling import Pending
 from s7.signal import Rows, Signal
 
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
@@ -35,7 +38,7 @@ def close(mine, theirs, tolerance=1e-9):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, np.abs(b).max(initial=0)))
 
 
-def results(backend, block, differentiated, token, mask, reset):
+def results(backend, block, differentiated, token, mask, reset, pending=None):
     """The outputs and final states of a batch, and the gradient of a weighted sum of both."""
 
     def loss(differentiated):
@@ -44,7 +47,7 @@ def results(backend, block, differentiated, token, mask, reset):
         def one(values, dt, initial, token, mask, reset):
             rows = None if token is None else Rows(values, token)
             signal = Signal(values if rows is None else rows.values(), dt, mask, reset, rows)
-            out, after, _ = block(signal, None if initial is None else BlockState(initial, None))
+            out, after, _ = block(signal, None if initial is None else BlockState(initial, pending))
             # Outputs of windows without events are not defined.
             return jnp.where(out.valid()[:, None], out.values, 0), None if after is None else after.x
 
@@ -96,27 +99,73 @@ def test_windows_and_tokens_give_the_numbers_of_xla(
         events = rng.integers(1, stride + 1, (BATCH, windows, 1))
         mask = jnp.asarray((np.arange(stride) < events).reshape(BATCH, length))
         reset = jnp.asarray(np.pad(starts[:, :, None], ((0, 0), (0, 0), (0, stride - 1))).reshape(BATCH, length))
-    initial = None
-    # A block with a stride carries an unfinished window with its state, which pools in XLA.
-    if carried and stride == 1 and not bidirectional:
+    initial = pending = None
+    if carried and not bidirectional and padding != "packed":
         initial = rng.normal(size=(BATCH, state)) + 0 * block.layer.init_state()
+        if stride > 1:  # the state carries an unfinished window
+            value, gap = jnp.asarray(rng.normal(size=width)), jnp.asarray(0.5)
+            pending = Pending.empty(width, jnp.float64).push(value, gap, pool)
     differentiated = block, *(None if q is None else jnp.asarray(q) for q in (values, dt, initial))
-    data = token, mask, reset
+    data = token, mask, reset, pending
     close(results("native", block, differentiated, *data), results("xla", block, differentiated, *data))
 
 
-@pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
-@pytest.mark.parametrize("tokens", [True, False])
-def test_every_transition_scans_windows_in_a_native_call(transition, tokens):
-    block = Block(2, 3, BlockConfig(transition=transition, form=s7.Static()), stride=2, key=jax.random.key(0))
-
-    def run(values, token):
-        rows = Rows(values, token) if tokens else None
-        return block(Signal(rows.values() if rows else values, rows=rows))[0].values
-
+def traced(function, *arguments):
     with s7.backend("native"):
-        traced = str(jax.make_jaxpr(run)(np.zeros((8, 2), np.float32), np.zeros(8, np.int32)))
-    assert traced.count(f" s7_{'token' if tokens else 'event'}_windows[") == 1
+        return str(jax.make_jaxpr(function)(*arguments))
+
+
+def native_calls(function, *arguments):
+    """The names of the native calls of a function, in order."""
+    return re.findall(r" (s7_\w+)\[", traced(function, *arguments))
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_whole_block_is_one_native_call_each_way(place, stride, tokens):
+    config = BlockConfig(form=s7.Factored(2), norm_place=place, bidirectional=True, dropout=0.1)
+    block = Block(2, 3, config, out=4, stride=stride, key=jax.random.key(0))
+    token = jnp.zeros(8, jnp.int32) if tokens else None
+    values, key = jnp.zeros((8, 2), jnp.float32), jax.random.key(1)
+
+    def run(block, values):
+        rows = None if token is None else Rows(values, token)
+        return block(Signal(values, rows=rows), key=key)[0].values
+
+    name = "window_block" if tokens or stride > 1 else "block"
+    loss = eqx.filter_grad(lambda block, values: jnp.sum(run(block, values)))
+    assert native_calls(run, block, values) == [f"s7_fused_{name}"]
+    assert native_calls(loss, block, values) == [f"s7_{name}", f"s7_{name}_gradient"]
+    # Neither maps nor norms are left to XLA.
+    assert not re.search("dot_general|rsqrt", traced(run, block, values) + traced(loss, block, values))
+
+
+@pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
+def test_every_transition_runs_on_windows_in_one_native_call(transition):
+    block = Block(2, 3, BlockConfig(transition=transition, form=s7.Static()), stride=2, key=jax.random.key(0))
+    values = jnp.zeros((8, 2), jnp.float32)
+    assert native_calls(lambda values: block(Signal(values))[0].values, values) == ["s7_fused_window_block"]
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_chunks_of_a_stream_are_one_native_call_per_block(stride):
+    block = Block(2, 3, BlockConfig(), stride=stride, key=jax.random.key(0))
+    values = jnp.zeros((8, 2), jnp.float32)
+    whole = "s7_fused_block" if stride == 1 else "s7_fused_window_block"
+    assert native_calls(lambda values: block(Signal(values), block.init_state())[0].values, values) == [whole]
+
+
+def test_forms_of_users_scan_windows_in_a_native_call():
+    class Mine(s7.Static):
+        """A form that no kernel knows."""
+
+    block = Block(2, 3, BlockConfig(form=Mine()), stride=2, key=jax.random.key(0))
+    values, token = jnp.zeros((8, 2), jnp.float32), jnp.zeros(8, jnp.int32)
+    of_events = native_calls(lambda values: block(Signal(values))[0].values, values)
+    of_tokens = native_calls(lambda values: block(Signal(values, rows=Rows(values, token)))[0].values, values)
+    assert "s7_event_windows" in of_events
+    assert "s7_token_windows" in of_tokens
 
 
 @pytest.mark.parametrize("stride", [1, 4])
@@ -133,6 +182,35 @@ def test_token_blocks_give_the_same_bits_for_any_number_of_threads(monkeypatch, 
     for other in found[1:]:
         for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(other), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_gradients_of_single_sequences_are_those_of_xla(tokens):
+    """Each sequence has a sum of its own in the gradients of the weights and of the table."""
+    config = BlockConfig(form=s7.Factored(2), bidirectional=True)
+    block = Block(3, 2, config, out=2, stride=2, pool="time", key=jax.random.key(0), dtype=jnp.float64)
+    rng = np.random.default_rng(0)
+    values = jnp.asarray(rng.normal(size=(TABLE, 3) if tokens else (BATCH, 8, 3)))
+    token, dt = jnp.asarray(rng.integers(0, TABLE, (BATCH, 8))), jnp.asarray(rng.exponential(size=(BATCH, 8)))
+
+    def loss(differentiated, token):
+        block, values, dt = differentiated
+        signal = Signal(values[token], dt, rows=Rows(values, token)) if tokens else Signal(values, dt)
+        return jnp.sum(jnp.sin(block(signal)[0].values))
+
+    found = []
+    for backend in ("native", "xla"):
+        with s7.backend(backend):
+            each = eqx.filter_vmap(eqx.filter_grad(loss), in_axes=((None, None if tokens else 0, 0), 0))
+            found.append(eqx.filter_jit(each)((block, values, dt), token))
+    close(*found)
+
+
+def test_a_token_outside_of_the_table_is_an_error():
+    block = Block(2, 3, BlockConfig(), stride=2, key=jax.random.key(0), dtype=jnp.float64)
+    rows = Rows(jnp.zeros((TABLE, 2)), jnp.full(8, TABLE))
+    with s7.backend("native"), pytest.raises(jax.errors.JaxRuntimeError, match="a token is not a row of the table"):
+        block(Signal(jnp.zeros((8, 2)), rows=rows))
 
 
 def test_looking_up_rows_has_the_gradient_of_a_gather():

@@ -11,7 +11,7 @@ from s7 import native
 from s7.backend_selection import Backend
 from s7.forms import Factored, Full, Static
 from s7.fused import Around, Direction
-from s7.native import blocks, halves, kernels
+from s7.native import blocks, kernels, window_blocks
 from s7.transitions import Plain, Ring, Stable, Step, Transition
 
 # The numbers of the enumerations in kernels.h.
@@ -26,7 +26,6 @@ class Native(Backend, name="native"):
 
     has_gradient = True
     has_gate = True
-    has_halves = True
     has_pooling = True
 
     def unavailable_reason(self):
@@ -49,23 +48,23 @@ class Native(Backend, name="native"):
     def block(self, transition, form, u, directions, *, reverse, around):
         """In one call."""
         layers = [_layer(transition, direction) for direction in directions]
-        options = _options(transition, form, [layer.weights for layer in layers], around)._replace(
-            reverse=reverse, timed=layers[0].dt is not None, marked=layers[0].marks is not None
-        )
+        options = _options(transition, form, layers, around)._replace(reverse=reverse)
         y, finals = blocks.block(u, layers, _block_weights(around), options, _key(around))
         return y, [_as_state(transition, final) for final in finals]
 
-    def drive(self, transition, form, u, layers, norm):
+    def window_block(self, transition, form, values, token, ends, directions, *, around):
         """In one call."""
-        around = Around(norm)
+        layers = [_layer(transition, direction) for direction in directions]
         options = _options(transition, form, layers, around)
-        return halves.drive(u, layers, _block_weights(around), options)
-
-    def read(self, transition, form, u, states, skip, layers, around):
-        """In one call."""
-        options = _options(transition, form, layers, around._replace(skip=skip is not None))
-        rows = [_as_rows(transition, state) for state in states]
-        return halves.read(u, rows, skip, layers, _block_weights(around), options, _key(around))
+        as_numbers = [None if q is None else q.astype(values.dtype) for q in (token, ends.last)]
+        read = window_blocks.Windows(values, as_numbers[0], ends.stride)
+        if ends.pooled is not None:
+            last, skip = ends.pooled
+            read = read._replace(ends=last, skip=skip if around.skip else None)
+        else:
+            read = read._replace(share=ends.share if around.skip else None, last=as_numbers[1])
+        y, finals = window_blocks.window_block(read, layers, _block_weights(around), options, _key(around))
+        return y, [_as_state(transition, final) for final in finals]
 
     def fuses_windows(self, transition):
         """All transitions of this package."""
@@ -92,8 +91,10 @@ class Native(Backend, name="native"):
         return kernels.gate(z, skip, gate["W"], gate["c"], key, threshold)
 
 
-def _options(transition: Transition, form: Any, layers: Sequence[Any], around: Around) -> blocks.BlockOptions:
-    weights = layers[0]
+def _options(
+    transition: Transition, form: Any, layers: Sequence[blocks.Direction], around: Around
+) -> blocks.BlockOptions:
+    weights = layers[0].weights
     return blocks.BlockOptions(
         **_transition_options(transition),
         state=weights["w"].shape[0],
@@ -104,12 +105,14 @@ def _options(transition: Transition, form: Any, layers: Sequence[Any], around: A
         selective_output="U1" in weights or "W_C" in weights,
         bias=form.bias,
         directions=len(layers),
-        timed=False,
-        marked=False,
+        timed=layers[0].dt is not None,
+        marked=layers[0].marks is not None,
         norm=_NORMS[around.norm.kind],
         gated=around.gate is not None,
         skip=around.skip,
         threshold=0 if around.dropout is None else around.dropout.threshold,
+        after=_NORMS[around.after.kind],
+        out=0 if around.project is None else around.project["c"].shape[0],
     )
 
 
@@ -132,8 +135,10 @@ def _layer(transition: Transition, direction: Direction) -> blocks.Direction:
 
 
 def _block_weights(around: Around) -> dict[str, Array]:
-    gate = {} if around.gate is None else {f"gate_{name}": weight for name, weight in around.gate.items()}
-    return {**around.norm.weights, **gate}
+    parts = {"gate": around.gate, "after": around.after.weights, "project": around.project}
+    return dict(around.norm.weights) | {
+        f"{part}_{name}": weight for part, weights in parts.items() for name, weight in (weights or {}).items()
+    }
 
 
 def _as_rows(transition: Transition, state: Array) -> Array:

@@ -13,7 +13,7 @@ import jax
 
 _FOLDER = Path(__file__).parent
 # Calls with a gradient, and calls without one.
-CALLS = ("block", "block_drive", "block_read", "scan", "quadratic", "bilinear", "window_scan", "pool_rows", "gate")
+CALLS = ("block", "window_block", "scan", "quadratic", "bilinear", "window_scan", "pool_rows", "gate")
 SIMPLE_CALLS = ("split", "moments")
 
 

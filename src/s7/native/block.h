@@ -1,6 +1,6 @@
-// A block and its gradient: norm, one layer or two in opposite directions, gate, dropout and skip.
+// A block and its gradient: norm, one layer or two in opposite directions, gate, dropout, skip and tail.
 //
-//     z = Σ layer(norm(u))           out = u + keep · z · σ(W gelu(z) + c)
+//     z = Σ layer(norm(u))           out = tail(u + keep · z · σ(W gelu(z) + c))
 //
 // There are two ways through the events. Both give the same outputs.
 //
@@ -35,7 +35,8 @@ class FusedBlock {
   }
 
   void gradient(const BlockSaved<T>& saved, const BlockGradients<T>& out, Pool pool) const {
-    if (!by_sequences()) return gradient_by_chunks(saved, out, pool);
+    Buffer<T> inner(tiles_.has_tail() ? layer_shape_.events() * layer_shape_.width : 0);
+    if (!by_sequences()) return gradient_by_chunks(saved, inner.data(), out, pool);
     const int64_t batch = layer_shape_.batch, tasks = batch < kMostSums ? batch : kMostSums;
     Sums<T> sums(tasks, tiles_.sums_size());
     parallel(pool, tasks, [&](int64_t task) {
@@ -45,8 +46,10 @@ class FusedBlock {
       Buffer<T> waiting(directions_ > 1 ? layer_shape_.length * rows() : 0);
       for (int64_t n = task * batch / tasks; n < (task + 1) * batch / tasks; ++n) {
         if (directions_ > 1)
-          second_direction_back(n, saved, out, a.data(), adjoint.data(), waiting.data(), sums.of(task), work);
-        first_direction_back(n, saved, out, a.data(), adjoint.data(), waiting.data(), sums.of(task), work);
+          second_direction_back(n, saved, inner.data(), out, a.data(), adjoint.data(), waiting.data(), sums.of(task),
+                                work);
+        first_direction_back(n, saved, inner.data(), out, a.data(), adjoint.data(), waiting.data(), sums.of(task),
+                             work);
       }
     });
     tiles_.unpack(sums.total(pool), out, pool);
@@ -112,21 +115,21 @@ class FusedBlock {
   // Computes the gradients of the second direction along sequence n, which runs first because it needs nothing else.
   // The gradient of the states of the first direction waits for its own pass, and so does that of the layers' input, in
   // tile layout in out.u.
-  void second_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
-                             T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
+  void second_direction_back(int64_t n, const BlockSaved<T>& saved, T* inner, const BlockGradients<T>& out, T* a,
+                             T* adjoint, T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
     start_adjoint(1, n, saved, out);
     const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(1, first, count, saved, out.u, work); };
     for_tiles(n, !reads_from_end(1), expect, [&](int64_t first, int64_t count) {
       tiles_.load(first, count, work);
-      tiles_.finish_back(first, count, saved, {waiting + (first - n * layer_shape_.length) * rows(), adjoint}, sums,
-                         work);
+      tiles_.finish_back(first, count, saved, inner, {waiting + (first - n * layer_shape_.length) * rows(), adjoint},
+                         sums, work);
       drive_back(1, n, first, count, saved, out, a, adjoint, sums, work);
       keep_tile(work.back.data(), count, layer_shape_.width, out.u + first * layer_shape_.width);
     });
   }
 
-  void first_direction_back(int64_t n, const BlockSaved<T>& saved, const BlockGradients<T>& out, T* a, T* adjoint,
-                            T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
+  void first_direction_back(int64_t n, const BlockSaved<T>& saved, T* inner, const BlockGradients<T>& out, T* a,
+                            T* adjoint, T* waiting, T* sums, typename BlockTiles<T>::BackWork& work) const {
     start_adjoint(0, n, saved, out);
     const auto expect = [&](int64_t first, int64_t count) { tiles_.expect_back(0, first, count, saved, out.u, work); };
     for_tiles(n, !reads_from_end(0), expect, [&](int64_t first, int64_t count) {
@@ -135,10 +138,10 @@ class FusedBlock {
         take_tile(out.u + first * layer_shape_.width, count, layer_shape_.width, work.back.data());
         adjoint = waiting + (first - n * layer_shape_.length) * rows();
       } else {
-        tiles_.finish_back(first, count, saved, {adjoint, nullptr}, sums, work);
+        tiles_.finish_back(first, count, saved, inner, {adjoint, nullptr}, sums, work);
       }
       drive_back(0, n, first, count, saved, out, a, adjoint, sums, work);
-      tiles_.load_back(first, count, saved, out.u, sums, work);
+      tiles_.load_back(first, count, saved, inner, out.u, sums, work);
     });
   }
 
@@ -187,7 +190,7 @@ class FusedBlock {
     });
   }
 
-  void gradient_by_chunks(const BlockSaved<T>& saved, const BlockGradients<T>& out, Pool pool) const {
+  void gradient_by_chunks(const BlockSaved<T>& saved, T* inner, const BlockGradients<T>& out, Pool pool) const {
     const int64_t width = layer_shape_.width;
     const Chunks chunks = Chunks::of(layer_shape_.events());
     const States a(*this), adjoint(*this);
@@ -200,7 +203,7 @@ class FusedBlock {
         for (int64_t d = 0; d < directions_; ++d)
           tiles_.layer(d).recompute_factor(first, count, saved.layers[d], a.of[d].data() + first * rows(),
                                            *work.layers[d]);
-        tiles_.finish_back(first, count, saved,
+        tiles_.finish_back(first, count, saved, inner,
                            {adjoint.of[0].data() + first * rows(), adjoint.of[1].data() + first * rows()},
                            sums.of(chunk), work);
         keep_tile(work.back.data(), count, width, out.u + first * width);
@@ -219,7 +222,7 @@ class FusedBlock {
           tiles_.layer(d).drive_back(work.rows.data(), first, count, saved.layers[d],
                                      adjoint.of[d].data() + first * rows(), work.back.data(), out.layers[d].dt,
                                      sums.of(chunk) + tiles_.drive_sums(d), *work.layers[d]);
-        tiles_.load_back(first, count, saved, out.u, sums.of(chunk), work);
+        tiles_.load_back(first, count, saved, inner, out.u, sums.of(chunk), work);
       });
     });
     tiles_.unpack(sums.total(pool), out, pool);

@@ -1,4 +1,4 @@
-"""The block as one custom call: norm, one layer or two in opposite directions, gate, dropout and skip.
+"""The block as one custom call: norm, one layer or two in opposite directions, gate, dropout, skip, norm, projection.
 
 The order of the arrays is that of ffi_block.h. Arrays that a block does not have are left out.
 """
@@ -17,7 +17,10 @@ LAYER_WEIGHTS = (
     *("B", "b", "C", "D", "W_D"),
     *("W_B", "W_C", "V1", "V2", "V3", "U1", "U2", "U3"),
 )
-BLOCK_WEIGHTS = ("scale", "shift", "mean", "gate_W", "gate_c")
+BLOCK_WEIGHTS = (
+    *("scale", "shift", "mean", "gate_W", "gate_c"),
+    *("after_scale", "after_shift", "project_W", "project_c"),
+)
 
 
 class BlockOptions(NamedTuple):
@@ -43,6 +46,8 @@ class BlockOptions(NamedTuple):
     gated: bool = False
     skip: bool = False
     threshold: int = 0  # of dropout, in units of 1/65536
+    after: int = 0  # the norm after the skip: 0 none, 1 layer, 2 RMS
+    out: int = 0  # the width of the projection; 0: there is none
 
     @property
     def data(self) -> list[str]:
@@ -51,14 +56,20 @@ class BlockOptions(NamedTuple):
         return ["u", *of_layer * self.directions, *["keys"] * (self.threshold > 0)]
 
     @property
+    def rows(self) -> int:
+        """The size of a state in real numbers."""
+        return 2 * self.state if self.oscillate else self.state
+
+    @property
     def saved(self) -> int:
         """The number of arrays that a layer saves for its gradient: x, input and w_k."""
         return 3 if self.selective else 2
 
     @property
     def keeps_z(self) -> bool:
-        """Whether z is saved too: with a full output map it is expensive to compute again for the gate's gradient."""
-        return (self.gated or self.threshold > 0) and self.selective_output and self.rank == 0
+        """Whether z is saved too: with a full output map it is expensive to compute again for what follows it."""
+        followed = self.gated or self.threshold > 0 or self.after > 0 or self.out > 0
+        return followed and self.selective_output and self.rank == 0
 
 
 class Direction(NamedTuple):
@@ -78,11 +89,10 @@ class Direction(NamedTuple):
 
 
 def _shapes(u, *arrays, options, save):
-    n, length, _ = u.shape
-    rows = 2 * options.state if options.oscillate else options.state
-    kept = [rows, rows, options.state][: options.saved] if save else [rows]
+    n, length, width = u.shape
+    kept = [options.rows, options.rows, options.state][: options.saved] if save else [options.rows]
     of_layers = [(n, length, size) for size in kept * options.directions]
-    return [u.shape, *of_layers, *[u.shape] * (save and options.keeps_z)]
+    return [(n, length, options.out or width), *of_layers, *[u.shape] * (save and options.keeps_z)]
 
 
 def _weights(options) -> slice:
@@ -103,19 +113,20 @@ _call = custom_call("s7_block", _weights, _shapes)
 _gradient_call = custom_call("s7_block_gradient", _weights_of_gradient, _gradient_shapes)
 
 
-def _final(options, d, x):
+def final_state(options: BlockOptions, d: int, x: Float[Array, "N L S"]) -> Float[Array, "N S"]:
+    """The state of layer d after its last event."""
     return x[:, 0 if options.reverse != (d == 1) else -1]
 
 
 def _value(options, *arrays):
     y, *states = _call(*arrays, options=options, save=False)
-    return [y, *(_final(options, d, x) for d, x in enumerate(states))]
+    return [y, *(final_state(options, d, x) for d, x in enumerate(states))]
 
 
 def _value_and_saved(options, *arrays):
     y, *saved = _call(*arrays, options=options, save=True)
     states = saved[: options.directions * options.saved : options.saved]
-    return [y, *(_final(options, d, x) for d, x in enumerate(states))], (arrays, saved)
+    return [y, *(final_state(options, d, x) for d, x in enumerate(states))], (arrays, saved)
 
 
 def _gradient(options, residuals, gradients):
@@ -132,13 +143,25 @@ def _gradient(options, residuals, gradients):
 _block = differentiable("s7_fused_block", _weights, _value, _value_and_saved, _gradient)
 
 
+def data_of(layers: Sequence[Direction], key: Float[Array, "4"] | None) -> list[Array]:
+    """The arrays between u and the weights."""
+    of_layers = [array for layer in layers for array in (layer.dt, layer.marks, layer.initial) if array is not None]
+    return of_layers if key is None else [*of_layers, key]
+
+
+def weights_of(layers: Sequence[Direction], weights: Mapping[str, Array]) -> list[Array]:
+    """The weights that exist, in order."""
+    of_layers = [layer.weights[name] for layer in layers for name in LAYER_WEIGHTS if name in layer.weights]
+    return of_layers + [weights[name] for name in BLOCK_WEIGHTS if name in weights]
+
+
 def block(
     u: Float[Array, "L H"],
     layers: Sequence[Direction],
     weights: Mapping[str, Array],
     options: BlockOptions,
     key: Float[Array, "4"] | None = None,
-) -> tuple[Float[Array, "L H"], list[Float[Array, " S"]]]:
+) -> tuple[Float[Array, "L N"], list[Float[Array, " S"]]]:
     """Run the block.
 
     Args:
@@ -151,11 +174,6 @@ def block(
     Returns:
         The outputs, and the final state of each layer as real numbers.
     """
-    data = [u]
-    for layer in layers:
-        data += [array for array in (layer.dt, layer.marks, layer.initial) if array is not None]
-    data += [] if key is None else [key]
-    given = [layer.weights[name] for layer in layers for name in LAYER_WEIGHTS if name in layer.weights]
-    given += [weights[name] for name in BLOCK_WEIGHTS if name in weights]
-    y, *finals = _block(*(array[None] for array in data), *given, options=options)
+    data = [u, *data_of(layers, key)]
+    y, *finals = _block(*(array[None] for array in data), *weights_of(layers, weights), options=options)
     return y[0], [final[0] for final in finals]

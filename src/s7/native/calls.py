@@ -35,13 +35,13 @@ def custom_call(
         shapes: A function shapes(*arrays, options, **sizes) that returns the shapes of the results. Their type is that
             of the first argument.
 
-    The function passes the fields of `options`, a NamedTuple, to the kernel.
+    The function passes the fields of `options`, a NamedTuple, to the kernel. Fields of a field that is a NamedTuple are
+    passed like its own.
     """
 
     def run(*arrays, options, **sizes):
         results = [jax.ShapeDtypeStruct(shape, arrays[0].dtype) for shape in shapes(*arrays, options=options, **sizes)]
-        attributes = {name: _attribute(value) for name, value in options._asdict().items()}
-        return jax.ffi.ffi_call(target, results)(*arrays, **attributes)
+        return jax.ffi.ffi_call(target, results)(*arrays, **_attributes(options))
 
     def second_derivative(primals, tangents, **parameters):
         raise NotImplementedError(
@@ -139,6 +139,13 @@ def _batch(primitive: Primitive, weights: Weights, arrays: Sequence[Array], axes
         parameters["groups"] *= size
     results = primitive.bind(*merged, **parameters)
     return [result.reshape(size, result.shape[0] // size, *result.shape[1:]) for result in results], [0] * len(results)
+
+
+def _attributes(options: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in options._asdict().items():
+        found |= _attributes(value) if isinstance(value, tuple) else {name: _attribute(value)}
+    return found
 
 
 def _attribute(value):

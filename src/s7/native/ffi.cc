@@ -1,7 +1,7 @@
 // The kernels as XLA custom calls. These files check the type and shape of every array and call the kernels.
 #include "ffi_arrays.h"
 #include "ffi_block.h"
-#include "ffi_halves.h"
+#include "ffi_window_block.h"
 #include "ffi_windows.h"
 
 namespace s7 {
@@ -195,10 +195,8 @@ ffi::Error moments(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::R
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block, s7::block, s7::bind_block());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_gradient, s7::block_gradient, s7::bind_block());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_drive, s7::drive, s7::bind_block());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_drive_gradient, s7::drive_gradient, s7::bind_block());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_read, s7::read, s7::bind_block());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_block_read_gradient, s7::read_gradient, s7::bind_block());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_window_block, s7::window_block, s7::bind_block());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_window_block_gradient, s7::window_block_gradient, s7::bind_block());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_scan, s7::scan, s7::bind().Attr<bool>("reverse"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_scan_gradient, s7::scan_gradient, s7::bind().Attr<bool>("reverse"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(s7_quadratic, s7::quadratic, s7::bind());

@@ -96,6 +96,8 @@ class Arrays {
   }
 
   size_t results() const { return results_.size(); }
+  // The number of results given so far.
+  size_t given() const { return given_; }
 
   // Returns the size of a dimension of an argument or result, or -1 if it does not exist.
   int64_t size(size_t argument, size_t dimension) const {
@@ -114,6 +116,9 @@ class Arrays {
   void require(bool holds, const char* what) {
     if (!holds && problem_.empty()) problem_ = std::string(call_) + ": " + what;
   }
+
+  // Whether all checks passed so far, so that the arrays may be read.
+  bool fit() const { return problem_.empty(); }
 
   // Runs the kernel if all checks passed.
   template <class F>
@@ -194,6 +199,14 @@ ffi::Error with_arrays(const char* call, const ffi::RemainingArgs& arguments, co
     return body(arrays, is_complex);
   }
   return ffi::Error(ffi::ErrorCode::kInvalidArgument, std::string(call) + ": numbers of a type that has no kernel");
+}
+
+// Whether all numbers are at least 0 and below `end`.
+template <class T>
+bool all_below(const T* numbers, int64_t count, T end) {
+  bool holds = true;
+  for (int64_t n = 0; n < count; ++n) holds &= numbers[n] >= 0 && numbers[n] < end;
+  return holds;
 }
 
 template <class T>

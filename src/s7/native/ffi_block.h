@@ -40,7 +40,9 @@ struct BlockCall {
     return shape.layer.transition == Transition::kStep || shape.layer.transition == Transition::kHeldStep;
   }
   // Whether the outputs of the layers are saved for the gradient: a full output map is expensive to compute again.
-  bool keeps_z() const { return (gated || shape.threshold > 0) && selective_output && shape.layer.rank == 0; }
+  bool keeps_z() const { return reads_twice() && selective_output && shape.layer.rank == 0; }
+  // Whether the gradient needs the outputs of the layers: for the gate, dropout and the tail.
+  bool reads_twice() const { return gated || shape.threshold > 0 || shape.after != NormKind::kNone || shape.out > 0; }
 };
 
 template <class T>
@@ -63,6 +65,8 @@ BlockCall block_call(Arrays<T>& arrays, const ffi::Dictionary& attributes) {
   call.shape.directions = settings.number("directions");
   call.shape.norm = NormKind(settings.number("norm"));
   call.shape.skip = settings.flag("skip");
+  call.shape.after = NormKind(settings.number("after"));
+  call.shape.out = settings.number("out");
   const int64_t threshold = settings.number("threshold");
   call.shape.threshold = uint32_t(threshold);
   call.timed = settings.flag("timed");
@@ -74,6 +78,7 @@ BlockCall block_call(Arrays<T>& arrays, const ffi::Dictionary& attributes) {
   call.gated = settings.flag("gated");
   arrays.require(settings.missing().empty(), ("no attribute " + settings.missing()).c_str());
   arrays.require(call.shape.directions == 1 || call.shape.directions == 2, "there are one or two directions");
+  arrays.require(call.shape.after != NormKind::kAffine, "the norm after the skip must not be affine");
   check_threshold(arrays, threshold);
   return call;
 }
@@ -138,33 +143,64 @@ void gate_weights(const BlockCall& call, B& block, F visit) {
   visit(block.gate_c, "gate_c", {H}, call.gated);
 }
 
+template <class B, class F>
+void tail_weights(const BlockCall& call, B& block, F visit) {
+  const int64_t H = call.shape.layer.width, O = call.shape.out;
+  visit(block.after_scale, "after_scale", {H}, call.shape.after != NormKind::kNone);
+  visit(block.after_shift, "after_shift", {H}, call.shape.after == NormKind::kLayer);
+  visit(block.project_W, "project_W", {O, H}, O > 0);
+  visit(block.project_c, "project_c", {O}, O > 0);
+}
+
 // As `layer_weights`, for all weights of the block.
 template <class B, class F>
 void block_weights(const BlockCall& call, B& block, F visit) {
   for (int64_t d = 0; d < call.shape.directions; ++d) layer_weights(call, block.layers[d], visit);
   norm_weights(call, block, visit);
   gate_weights(call, block, visit);
+  tail_weights(call, block, visit);
 }
 
+// Visitors: take a weight, give its gradient, and move on to the gradient of the next group.
 template <class T>
-BlockInputs<T> block_data(Arrays<T>& arrays, const BlockCall& call, const T*) {
+auto taking(Arrays<T>& arrays) {
+  return [&arrays](const T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
+    if (present) field = arrays.take(name, shape);
+  };
+}
+template <class T>
+auto giving(Arrays<T>& arrays, int64_t groups) {
+  return [&arrays, groups](T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
+    if (present) field = arrays.give_group(groups, name, shape);
+  };
+}
+template <class T>
+auto moving(const T*) {
+  return [](T*& field, const char*, typename Arrays<T>::Shape shape, bool present) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    if (present) field += count;
+  };
+}
+
+// Takes what the layers read besides u, and the keys of dropout.
+template <class T>
+void take_data(Arrays<T>& arrays, const BlockCall& call, BlockInputs<T>& in) {
   const int64_t N = call.shape.layer.batch, L = call.shape.layer.length;
-  BlockInputs<T> in = {};
-  in.u = arrays.take("u", {N, L, call.shape.layer.width});
   for (int64_t d = 0; d < call.shape.directions; ++d) {
     if (call.timed) in.layers[d].dt = arrays.take("dt", {N, L});
     if (call.marked) in.layers[d].marks = arrays.take("marks", {N, L});
     in.layers[d].initial = arrays.take("initial", {N, call.shape.layer.rows()});
   }
   if (call.shape.threshold > 0) in.keys = arrays.take("keys", {N, 4});
-  return in;
 }
 
 template <class T>
-void take_weights(Arrays<T>& arrays, const BlockCall& call, BlockInputs<T>& in) {
-  block_weights(call, in, [&](const T*& field, const char* name, typename Arrays<T>::Shape shape, bool present) {
-    if (present) field = arrays.take(name, shape);
-  });
+BlockInputs<T> block_data(Arrays<T>& arrays, const BlockCall& call, const T*) {
+  BlockInputs<T> in = {};
+  in.u = arrays.take("u", {call.shape.layer.batch, call.shape.layer.length, call.shape.layer.width});
+  take_data(arrays, call, in);
+  return in;
 }
 
 ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
@@ -174,10 +210,10 @@ ffi::Error block(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::Rem
     const BlockCall call = block_call(arrays, attributes);
     const LayerShape& shape = call.shape.layer;
     auto in = block_data(arrays, call, arrays.none());
-    take_weights(arrays, call, in);
+    block_weights(call, in, taking(arrays));
     const int64_t N = shape.batch, L = shape.length, S = shape.rows();
     auto out = outputs_for(in.u);
-    out.y = arrays.give("y", {N, L, shape.width});
+    out.y = arrays.give("y", {N, L, call.shape.out_width()});
     const bool saved = arrays.results() > size_t(1 + call.shape.directions);
     for (int64_t d = 0; d < call.shape.directions; ++d) {
       out.layers[d].x = arrays.give("x", {N, L, S});
@@ -195,7 +231,8 @@ template <class T>
 void next_group(const BlockCall& call, BlockInputs<T>& in, BlockSaved<T>& saved, BlockGradients<T>& out) {
   const LayerShape& shape = call.shape.layer;
   const int64_t events = shape.events(), H = shape.width, S = shape.rows();
-  advance(events * H, in.u, saved.y_gradient, saved.z, out.u);
+  advance(events * H, in.u, saved.z, out.u);
+  advance(events * call.shape.out_width(), saved.y_gradient);
   advance(4 * shape.batch, in.keys);
   for (int64_t d = 0; d < call.shape.directions; ++d) {
     advance(events, in.layers[d].dt, in.layers[d].marks, out.layers[d].dt);
@@ -203,11 +240,7 @@ void next_group(const BlockCall& call, BlockInputs<T>& in, BlockSaved<T>& saved,
     advance(events * S, saved.layers[d].x, saved.layers[d].input);
     advance(events * shape.state, saved.layers[d].raw);
   }
-  block_weights(call, out, [&](T*& field, const char*, typename Arrays<T>::Shape sizes, bool present) {
-    int64_t count = 1;
-    for (const int64_t size : sizes) count *= size;
-    if (present) field += count;
-  });
+  block_weights(call, out, moving(in.u));
 }
 
 // The gradients of weights have an additional leading dimension: the batch is divided into that many groups, and each
@@ -227,10 +260,10 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
       if (call.selective) saved.layers[d].raw = arrays.take("raw", {N, L, shape.state});
     }
     if (call.keeps_z()) saved.z = arrays.take("z", {N, L, H});
-    saved.y_gradient = arrays.take("y_gradient", {N, L, H});
+    saved.y_gradient = arrays.take("y_gradient", {N, L, call.shape.out_width()});
     for (int64_t d = 0; d < call.shape.directions; ++d)
       saved.layers[d].final_gradient = arrays.take("final_gradient", {N, S});
-    take_weights(arrays, call, in);
+    block_weights(call, in, taking(arrays));
     auto out = gradients_for(in.u);
     out.u = arrays.give("du", {N, L, H});
     for (int64_t d = 0; d < call.shape.directions; ++d) {
@@ -238,9 +271,7 @@ ffi::Error block_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments,
       out.layers[d].initial = arrays.give("dinitial", {N, S});
     }
     const int64_t G = arrays.result_size(1 + call.shape.directions * (1 + call.timed), 0);
-    block_weights(call, out, [&](auto*& field, const char* name, std::initializer_list<int64_t> sizes, bool present) {
-      if (present) field = arrays.give_group(G, name, sizes);
-    });
+    block_weights(call, out, giving(arrays, G));
     arrays.require(G > 0 && N % G == 0, "the groups do not divide the batch");
     return arrays.run([&] {
       shape.batch = N / G;

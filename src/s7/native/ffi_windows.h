@@ -6,14 +6,6 @@
 namespace s7 {
 namespace {
 
-// Whether all numbers are at least 0 and below `end`.
-template <class T>
-bool all_below(const T* numbers, int64_t count, T end) {
-  bool holds = true;
-  for (int64_t n = 0; n < count; ++n) holds &= numbers[n] >= 0 && numbers[n] < end;
-  return holds;
-}
-
 inline bool has_step(Transition transition) { return transition >= Transition::kStep; }
 
 struct WindowOptions {
@@ -58,7 +50,7 @@ WindowInputs<T> window_inputs(Arrays<T>& arrays, const WindowShape& shape, const
   in.drive = tokens ? arrays.take("drive", {shape.table, S}) : arrays.take("drive", {N, L, S});
   in.omega = arrays.take_if(shape.layer.oscillate, "omega", {P});
   if (has_step(shape.layer.transition)) in.decay = arrays.take("decay", {P});
-  if (in.token != nullptr)
+  if (arrays.fit() && in.token != nullptr)
     arrays.require(all_below(in.token, N * L, T(shape.table)), "a token is not a row of the table");
   return in;
 }
@@ -132,9 +124,9 @@ PoolInputs<T> pool_inputs(Arrays<T>& arrays, const PoolShape& shape, const T*) {
   in.token = arrays.take_if(tokens, "token", {N, L});
   in.share = arrays.take_if(means, "share", {N, L});
   in.last = arrays.take_if(places, "last", {N, shape.windows});
-  if (in.token != nullptr)
+  if (arrays.fit() && in.token != nullptr)
     arrays.require(all_below(in.token, N * L, T(shape.table)), "a token is not a row of the table");
-  if (in.last != nullptr)
+  if (arrays.fit() && in.last != nullptr)
     arrays.require(all_below(in.last, N * shape.windows, T(shape.stride)), "a last event is not in its window");
   return in;
 }

@@ -77,28 +77,35 @@ struct LayerGradients {
 
 inline constexpr int kDirections = 2;
 
-// A block: out = u + keep · gate(Σ layer(norm(u))), with one layer or two that read the events in opposite orders.
+// A block: out = tail(u + keep · gate(Σ layer(norm(u)))), with one layer or two that read the events in opposite
+// orders, and a tail that is a norm, a linear map to the width `out`, both or neither.
 struct BlockShape {
   LayerShape layer;  // the second layer has the opposite `reverse`
   int64_t directions = 1;
   NormKind norm = NormKind::kNone;
   bool skip = false;
   uint32_t threshold = 0;  // dropout probability times 65536
+  NormKind after = NormKind::kNone;
+  int64_t out = 0;  // 0: there is no linear map
+
+  __attribute__((always_inline)) int64_t out_width() const { return out > 0 ? out : layer.width; }
 };
 
-// Arrays of the block are null if it has no norm, shift, gate or dropout. `mean` is read by the affine norm only.
+// Arrays of the block are null if it has no norm, shift, gate, dropout or linear map. `mean` is read by the affine norm
+// only, which the tail cannot have.
 template <class T>
 struct BlockInputs {
   const T* u;  // (batch, length, width)
   LayerInputs<T> layers[kDirections];
-  const T *scale, *shift, *mean;  // (width)
-  const T *gate_W, *gate_c;       // (width, width), (width)
-  const T* keys;                  // (batch, 4), as in GateInputs
+  const T *scale, *shift, *mean;                               // (width)
+  const T *gate_W, *gate_c;                                    // (width, width), (width)
+  const T* keys;                                               // (batch, 4), as in GateInputs
+  const T *after_scale, *after_shift, *project_W, *project_c;  // (width), (width), (out, width), (out)
 };
 
 template <class T>
 struct BlockOutputs {
-  T* y;  // (batch, length, width)
+  T* y;  // (batch, length, out or width)
   T* z;  // (batch, length, width): the sum of the layers' outputs, before the gate; null if it is not saved
   LayerOutputs<T> layers[kDirections];
 };
@@ -114,20 +121,46 @@ template <class T>
 struct BlockGradients {
   T* u;
   LayerGradients<T> layers[kDirections];
-  T *scale, *shift, *mean, *gate_W, *gate_c;
+  T *scale, *shift, *mean, *gate_W, *gate_c, *after_scale, *after_shift, *project_W, *project_c;
 };
 
-// The halves of a block (see halves.h). w_k and B_k u_k + b of each direction:
-template <class T>
-struct DriveArrays {
-  T *raw[kDirections], *input[kDirections];  // (batch, length, state) and (batch, length, rows)
+// A block that is read at the ends of windows of `stride` events, which divides the length. Events can be rows of a
+// table: `u` is then the table, and `table` the number of its rows.
+struct WindowBlockShape {
+  BlockShape block;
+  int64_t stride, table;
 };
 
-// What the second half reads besides u: the states of each direction, and what is added to the output, or null.
+// `ends` and `skip` are null if they are gathered from the windows: the last event, and what the skip adds. That is the
+// mean of a window, weighted by `share`, or without `share` its last event. `last` is null if every window is full.
 template <class T>
-struct ReadInputs {
-  const T* x[kDirections];  // (batch, length, rows)
-  const T* skip;            // (batch, length, width)
+struct WindowBlockInputs {
+  BlockInputs<T> block;
+  const T *token, *share;  // (batch, length)
+  const T* last;           // (batch, windows): the position in the window
+  const T *ends, *skip;    // (batch, windows, width)
+};
+
+// The gradient also needs `raw` and `drive`: w_k and B_k u_k + b of each event or, with tokens, of each row of the
+// table. Both are null if no gradient is computed.
+template <class T>
+struct WindowBlockOutputs {
+  T* y;               // (batch, windows, out or width)
+  T* x[kDirections];  // (batch, windows, rows)
+  T *raw[kDirections], *drive[kDirections];
+};
+
+template <class T>
+struct WindowBlockSaved {
+  const T* y_gradient;
+  const T *x[kDirections], *raw[kDirections], *drive[kDirections], *final_gradient[kDirections];
+};
+
+// Null arrays are not wanted.
+template <class T>
+struct WindowBlockGradients {
+  BlockGradients<T> block;
+  T *share, *ends, *skip;
 };
 
 // x_k = a_k x_{k-1} + v_k over (batch, length, state). Complex numbers are stored as pairs (real, imaginary).
@@ -195,13 +228,9 @@ struct Kernels {
   void (*block)(const BlockShape&, const BlockInputs<T>&, const BlockOutputs<T>&, Pool);
   void (*block_gradient)(const BlockShape&, const BlockInputs<T>&, const BlockSaved<T>&, const BlockGradients<T>&,
                          Pool);
-  // The halves use the parts of a block that they need, and not `skip` of its shape.
-  void (*drive)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<T>&, Pool);
-  void (*drive_gradient)(const BlockShape&, const BlockInputs<T>&, const DriveArrays<const T>& gradients,
-                         const BlockGradients<T>&, Pool);
-  void (*read)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, T* out, Pool);
-  void (*read_gradient)(const BlockShape&, const BlockInputs<T>&, const ReadInputs<T>&, const T* out_gradient,
-                        T* const* x_gradient, const BlockGradients<T>&, Pool);
+  void (*window_block)(const WindowBlockShape&, const WindowBlockInputs<T>&, const WindowBlockOutputs<T>&, Pool);
+  void (*window_block_gradient)(const WindowBlockShape&, const WindowBlockInputs<T>&, const WindowBlockSaved<T>&,
+                                const WindowBlockGradients<T>&, Pool);
   void (*scan)(const ScanShape&, const T* a, const T* v, const T* initial, T* x, Pool);
   // Computes the gradients of a, v and the initial state from the gradient of x.
   void (*scan_gradient)(const ScanShape&, const T* a, const T* x, const T* initial, const T* gradient, T* a_gradient,

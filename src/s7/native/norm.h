@@ -1,4 +1,4 @@
-// The norm at the start of a block, on tiles of events, and its gradient.
+// The norm at the start or end of a block, on tiles of events, and its gradient.
 //
 //     layer    (u - mean) / std · scale + shift        over the channels of an event
 //     rms      u / sqrt(mean u²) · scale
@@ -36,7 +36,7 @@ class Norm {
   // Replaces the gradient of the normalised rows by the gradient of the rows u. Adds the gradients of scale and shift
   // to `sums`.
   void back(const T* u, int64_t events, T* gradient, T* sums) const {
-    clear_after(events, gradient);
+    clear_after(events, width_, gradient);
     for (int64_t k = 0; k < events; k += kGroup<T>) {
       const Statistics at = statistics(u + k);
       V mean[kVectors] = {}, along[kVectors] = {};
@@ -105,13 +105,6 @@ class Norm {
   }
 
   T shift(int64_t h) const { return shift_ == nullptr ? T(0) : shift_[h]; }
-
-  // Sets the gradient after the last event of a tile to zero.
-  void clear_after(int64_t events, T* gradient) const {
-    if (events == kTile) return;
-    for (int64_t h = 0; h < width_; ++h)
-      std::memset(gradient + h * kTile + events, 0, size_t(kTile - events) * sizeof(T));
-  }
 
   NormKind kind_;
   int64_t width_;

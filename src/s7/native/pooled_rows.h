@@ -19,20 +19,28 @@ class PooledRows {
 
   void forward(T* mean, T* ends, Pool pool) const {
     for_windows(pool, [&](int64_t window) {
-      if (ends != nullptr)
-        std::memcpy(ends + window * width_, row_of(window * shape_.stride + last(window)), size_t(width_) * sizeof(T));
-      if (mean == nullptr) return;
-      int64_t h = 0;
-      for (; h + kBlock <= width_; h += kBlock) add_up<kBlock / kLanes<T>>(window, h, kBlock, mean);
-      for (; h < width_; h += kLanes<T>) add_up<1>(window, h, width_ - h, mean);
+      if (ends != nullptr) copy_end(window, ends + window * width_);
+      if (mean != nullptr) add_up(window, mean + window * width_);
     });
   }
 
-  void gradient(const T* mean_gradient, const T* ends_gradient, T* values, T* share, Pool pool) const {
-    if (share != nullptr) share_gradient(mean_gradient, share, pool);
+  // Copies the last vector of a window.
+  void copy_end(int64_t window, T* to) const {
+    std::memcpy(to, row_of(window * shape_.stride + last(window)), size_t(width_) * sizeof(T));
+  }
+
+  // Computes the mean of a window.
+  void add_up(int64_t window, T* mean) const {
+    int64_t h = 0;
+    for (; h + kBlock <= width_; h += kBlock) add_up<kBlock / kLanes<T>>(window, h, kBlock, mean);
+    for (; h < width_; h += kLanes<T>) add_up<1>(window, h, width_ - h, mean);
+  }
+
+  // Computes the gradient of the values, or adds to it.
+  void gradient(const T* mean_gradient, const T* ends_gradient, bool add, T* values, Pool pool) const {
     if (in_.token == nullptr) {
       for_windows(pool, [&](int64_t window) {
-        std::memset(values + window * shape_.stride * width_, 0, size_t(shape_.stride * width_) * sizeof(T));
+        if (!add) std::memset(values + window * shape_.stride * width_, 0, size_t(shape_.stride * width_) * sizeof(T));
         for (int64_t h = 0; h < width_; h += kLanes<T>) spread(window, h, mean_gradient, ends_gradient, values);
       });
       return;
@@ -41,14 +49,28 @@ class PooledRows {
     const int64_t size = shape_.table * width_;
     Buffer<T> tables(cut.parts > 1 ? cut.parts * size : 0);
     T* sums = cut.parts > 1 ? tables.data() : values;
+    const bool starts = cut.parts > 1 || !add;
     parallel(pool, cut.parts * cut.groups, [&](int64_t task) {
       const int64_t part = task / cut.groups, h = task % cut.groups * kLanes<T>;
       T* table = sums + part * size;
-      for (int64_t row = 0; row < shape_.table; ++row) store_some(table + row * width_ + h, width_ - h, V{});
+      for (int64_t row = 0; starts && row < shape_.table; ++row) store_some(table + row * width_ + h, width_ - h, V{});
       for (int64_t window = cut.first(part) * shape_.windows; window < cut.first(part + 1) * shape_.windows; ++window)
         spread(window, h, mean_gradient, ends_gradient, table);
     });
-    if (cut.parts > 1) add_parts(sums, cut.parts, size, values, size, pool);
+    if (cut.parts > 1) add_parts(sums, cut.parts, size, add, values, pool);
+  }
+
+  void share_gradient(const T* mean_gradient, T* share, Pool pool) const {
+    for_windows(pool, [&](int64_t window) {
+      for (int64_t k = window * shape_.stride; k < (window + 1) * shape_.stride; ++k) {
+        V products = {};
+        for (int64_t h = 0; h < width_; h += kLanes<T>)
+          products += load_some(mean_gradient + window * width_ + h, width_ - h) * load_some(row_of(k) + h, width_ - h);
+        T sum = 0;
+        for (int n = 0; n < kLanes<T>; ++n) sum += products[n];
+        share[k] = sum;
+      }
+    });
   }
 
  private:
@@ -78,8 +100,7 @@ class PooledRows {
       for (int v = 0; v < kVectors; ++v)
         sum[v] += load_some(from + v * kLanes<T>, columns - v * kLanes<T>) * in_.share[k];
     }
-    for (int v = 0; v < kVectors; ++v)
-      store_some(mean + window * width_ + h + v * kLanes<T>, columns - v * kLanes<T>, sum[v]);
+    for (int v = 0; v < kVectors; ++v) store_some(mean + h + v * kLanes<T>, columns - v * kLanes<T>, sum[v]);
   }
 
   // Adds the gradient of one vector of columns of a window to those of its rows.
@@ -95,19 +116,6 @@ class PooledRows {
                load_some(ends_gradient + window * width_ + h, count));
   }
 
-  void share_gradient(const T* mean_gradient, T* share, Pool pool) const {
-    for_windows(pool, [&](int64_t window) {
-      for (int64_t k = window * shape_.stride; k < (window + 1) * shape_.stride; ++k) {
-        V products = {};
-        for (int64_t h = 0; h < width_; h += kLanes<T>)
-          products += load_some(mean_gradient + window * width_ + h, width_ - h) * load_some(row_of(k) + h, width_ - h);
-        T sum = 0;
-        for (int n = 0; n < kLanes<T>; ++n) sum += products[n];
-        share[k] = sum;
-      }
-    });
-  }
-
   const PoolShape& shape_;
   const PoolInputs<T>& in_;
   const int64_t width_, length_;
@@ -121,7 +129,9 @@ void pool_rows(const PoolShape& shape, const PoolInputs<T>& in, T* mean, T* ends
 template <class T>
 void pool_rows_gradient(const PoolShape& shape, const PoolInputs<T>& in, const T* mean_gradient, const T* ends_gradient,
                         T* values_gradient, T* share_gradient, Pool pool) {
-  PooledRows<T>(shape, in).gradient(mean_gradient, ends_gradient, values_gradient, share_gradient, pool);
+  const PooledRows<T> rows(shape, in);
+  if (share_gradient != nullptr) rows.share_gradient(mean_gradient, share_gradient, pool);
+  rows.gradient(mean_gradient, ends_gradient, false, values_gradient, pool);
 }
 
 }  // namespace s7::S7_ISA

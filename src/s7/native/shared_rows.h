@@ -43,16 +43,16 @@ struct Cut {
   int64_t first(int64_t part) const { return part * batch / parts; }
 };
 
-// total[n] = Σ_part sums[part · stride + n].
+// total[n] = Σ_part sums[part · size + n], or += if `add`.
 template <class T>
-void add_parts(const T* sums, int64_t parts, int64_t size, T* total, int64_t stride, Pool pool) {
+void add_parts(const T* sums, int64_t parts, int64_t size, bool add, T* total, Pool pool) {
   constexpr int64_t kBlock = 4096;
   parallel(pool, (size + kBlock - 1) / kBlock, [&](int64_t block) {
     const int64_t first = block * kBlock, last = first + kBlock < size ? first + kBlock : size;
     for (int64_t n = first; n < last; ++n) {
       T sum = sums[n];
-      for (int64_t part = 1; part < parts; ++part) sum += sums[part * stride + n];
-      total[n] = sum;
+      for (int64_t part = 1; part < parts; ++part) sum += sums[part * size + n];
+      total[n] = add ? total[n] + sum : sum;
     }
   });
 }

@@ -13,15 +13,17 @@ inline constexpr int64_t kMostSums = 32;  // sets of sums
 struct Chunks {
   int64_t events, tiles, count;
 
-  static Chunks of(int64_t events) {
-    const int64_t tiles = (events + kTile - 1) / kTile, count = (tiles + 4) / 5;
-    return {events, tiles, count < kMostSums ? count : kMostSums};
-  }
+  static Chunks of(int64_t events) { return divide(events, 5, kMostSums); }
 
   // Smaller chunks for passes without sums, which balance the load better.
-  static Chunks small(int64_t events) {
-    const int64_t tiles = (events + kTile - 1) / kTile, count = (tiles + 1) / 2;
-    return {events, tiles, count < 64 ? count : 64};
+  static Chunks small(int64_t events) { return divide(events, 2, 64); }
+
+  // Chunks of at most `size` tiles, or `most` chunks. Their number is a multiple of 4 if there are enough tiles, so
+  // that two or four threads have the same work.
+  static Chunks divide(int64_t events, int64_t size, int64_t most) {
+    const int64_t tiles = (events + kTile - 1) / kTile, count = ((tiles + size - 1) / size + 3) / 4 * 4;
+    const int64_t fewest = tiles < count ? tiles : count;
+    return {events, tiles, fewest < most ? fewest : most};
   }
 
   // Calls task(first event, number of events) for each tile of a chunk.
@@ -63,6 +65,13 @@ class Sums {
   Buffer<T> sums_;
 };
 
+// Sets what follows the last event of a tile to zero.
+template <class T>
+inline void clear_after(int64_t events, int64_t columns, T* rows) {
+  if (events == kTile) return;
+  for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
+}
+
 // rows[j][k] = source[k][j] for the events k of a tile, and zero after the last event.
 template <class T>
 inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows) {
@@ -71,8 +80,7 @@ inline void load_tile(const T* source, int64_t events, int64_t columns, T* rows)
     if (k + 8 > events) k = events < 8 ? 0 : events - 8;
     transpose(source + k * columns, events < 8 ? events : 8, columns, columns, rows + k, kTile);
   }
-  if (events < kTile)
-    for (int64_t j = 0; j < columns; ++j) std::memset(rows + j * kTile + events, 0, size_t(kTile - events) * sizeof(T));
+  clear_after(events, columns, rows);
 }
 
 template <class T>

@@ -63,7 +63,7 @@ class WindowScan {
             sums[v] += load(tables.data() + (part * groups + group) * each + (row * Walk::kGradients + v) * kLanes<T>);
         walk.finish(row, sums, out, kByRow ? of_rows.data() + 2 * (row * groups + group) * kLanes<T> : nullptr);
       });
-    if (out.dt != nullptr) add_parts(gaps.data(), groups, events, out.dt, events, pool_);
+    if (out.dt != nullptr) add_parts(gaps.data(), groups, events, false, out.dt, pool_);
     for (int64_t p = 0; p < shape_.layer.state; ++p) {
       const auto sum = [&](int64_t which) {
         const int64_t at = (2 * (p / kLanes<T>)+which) * kLanes<T> + p % kLanes<T>, step = 2 * groups * kLanes<T>;
