@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from s7.backend_selection import Backend, current_backend, find_backend
@@ -10,7 +12,7 @@ from s7.dropout import Dropout
 from s7.forms import Form
 from s7.initialization import Parameters
 from s7.norm import Normalizer
-from s7.sequence_parts import sequence_axis
+from s7.sequence_parts import sequence_axis, state_before
 from s7.transitions import Transition
 
 
@@ -21,6 +23,7 @@ class Direction(NamedTuple):
         rates, maps: The parameters of the transition and of the form.
         dt, mask, reset: As in `Timing`, in the order in which the layer reads the events.
         state: The state before the first event.
+        product: Where a sequence is divided over devices, the product of the factors of the events here.
     """
 
     rates: Parameters
@@ -29,6 +32,7 @@ class Direction(NamedTuple):
     mask: Bool[Array, " L"] | None
     reset: Bool[Array, " L"] | None
     state: Inexact[Array, " P"]
+    product: Inexact[Array, " P"] | None = None
 
 
 class Around(NamedTuple):
@@ -57,9 +61,10 @@ def backend_for(length: int) -> Backend:
 
 def is_fused(transition: Transition, form: Form, length: int) -> bool:
     """Whether the current backend computes `length` steps of a layer with this transition and form in one call."""
-    if sequence_axis() is not None:  # the state before this device's events is not known beforehand
-        return False
-    return backend_for(length).fuses(transition, form)
+    backend = backend_for(length)
+    # The state before this device's events follows from the first half of the block and the states of windows.
+    is_known = sequence_axis() is None or (backend.has_halves and backend.fuses_windows(transition))
+    return is_known and backend.fuses(transition, form)
 
 
 def run(
@@ -73,7 +78,39 @@ def run(
 ) -> tuple[Float[Array, "L H"], list[Inexact[Array, " P"]]]:
     """The outputs of a block and the final state of each of its layers; see `Backend.block`."""
     backend = backend_for(u.shape[0])
+    if sequence_axis() is not None:
+        directions = _after_other_parts(transition, form, u, directions, reverse, around.norm)
     return backend.block(transition, form, u, directions, reverse=reverse, around=around)
+
+
+def _after_other_parts(
+    transition: Transition, form: Form, u: Array, directions: Sequence[Direction], reverse: bool, norm: Normalizer
+) -> list[Direction]:
+    """The directions with the states before this part of the sequence."""
+    layers = [{**one.rates, **one.maps} for one in directions]
+    drives = backend_for(u.shape[0]).drive(transition, form, u, layers, norm)
+    found = []
+    for n, (one, drive) in enumerate(zip(directions, drives, strict=True)):
+        events = (transition, one.rates, *drive, None, (one.dt, one.mask, one.reset))
+        state, product = _state_before(*events, one.state, reverse=reverse != (n == 1))
+        found.append(one._replace(state=state, product=product))
+    return found
+
+
+def _state_before(
+    transition, rates, w, drive, token, timing, initial, *, reverse: bool
+) -> tuple[Inexact[Array, " P"], Inexact[Array, " P"]]:
+    """The state before this part of the sequence, and the product of the factors of its events."""
+    length = (w if token is None else token).shape[0]
+
+    def last(inputs: Array, start: Array) -> Array:
+        # One window, so that no other state is stored.
+        events = lax.stop_gradient((rates, w, inputs, token, *timing, start))
+        return backend_for(length).window_states(transition, *events, stride=length, reverse=reverse)[0]
+
+    zero = jnp.zeros_like(initial)
+    product = last(jnp.zeros_like(drive), zero + 1)
+    return state_before(last(drive, zero), product, initial, reverse=reverse), product
 
 
 def window_states(
@@ -90,4 +127,8 @@ def window_states(
 ) -> Inexact[Array, "M P"]:
     """The states at the ends of windows; see `Backend.window_states`."""
     backend = backend_for(w.shape[0] if token is None else token.shape[0])
-    return backend.window_states(transition, rates, w, drive, token, *timing, state, stride=stride, reverse=reverse)
+    product = None
+    if sequence_axis() is not None:
+        state, product = _state_before(transition, rates, w, drive, token, timing, state, reverse=reverse)
+    events = (transition, rates, w, drive, token, *timing, state)
+    return backend.window_states(*events, stride=stride, reverse=reverse, product=product)

@@ -12,6 +12,7 @@ from s7.backend_selection import Backend
 from s7.forms import Factored, Full, Static
 from s7.fused import Around, Direction
 from s7.native import blocks, halves, kernels
+from s7.sequence_parts import sequence_axis
 from s7.transitions import Plain, Ring, Stable, Step, Transition
 
 # The numbers of the enumerations in kernels.h.
@@ -52,7 +53,10 @@ class Native(Backend, name="native"):
         options = _options(transition, form, [layer.weights for layer in layers], around)._replace(
             reverse=reverse, timed=layers[0].dt is not None, marked=layers[0].marks is not None
         )
-        y, finals = blocks.block(u, layers, _block_weights(around), options, _key(around))
+        axis = sequence_axis()
+        products = [] if axis is None else [_as_rows(transition, one.product) for one in directions]
+        given = (u, layers, _block_weights(around), options, _key(around))
+        y, finals = blocks.block(*given, axis=axis, products=products)
         return y, [_as_state(transition, final) for final in finals]
 
     def drive(self, transition, form, u, layers, norm):
@@ -71,7 +75,9 @@ class Native(Backend, name="native"):
         """All transitions of this package."""
         return type(transition) in _TRANSITIONS
 
-    def window_states(self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse):
+    def window_states(
+        self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse, product=None
+    ):
         """In one call, which gathers the rows of tokens as it runs."""
         kind = _transition_options(transition)
         del kind["selective"]
@@ -79,7 +85,10 @@ class Native(Backend, name="native"):
         omega, decay = rates.get("omega", jnp.zeros(0, w.dtype)), rates.get("decay")
         index = None if token is None else token.astype(w.dtype)
         marks, initial = _marks(mask, reset, w.dtype), _as_rows(transition, state)
-        return _as_state(transition, kernels.window_scan(w, drive, omega, decay, index, dt, marks, initial, options))
+        axis = None if product is None else sequence_axis()
+        product = None if product is None else _as_rows(transition, product)
+        given = (w, drive, omega, decay, index, dt, marks, initial, options)
+        return _as_state(transition, kernels.window_scan(*given, axis=axis, product=product))
 
     def pool(self, values, token, share, last, stride):
         """In one call, which gathers the rows of tokens as it runs."""
@@ -126,7 +135,7 @@ def _transition_options(transition: Transition) -> dict[str, Any]:
 
 
 def _layer(transition: Transition, direction: Direction) -> blocks.Direction:
-    rates, maps, dt, mask, reset, state = direction
+    rates, maps, dt, mask, reset, state, _ = direction
     marks = _marks(mask, reset, maps["B"].dtype)
     return blocks.Direction(dt, marks, _as_rows(transition, state), rates | maps)
 
