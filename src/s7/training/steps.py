@@ -139,13 +139,21 @@ class TrainStep:
         requests: Float[np.ndarray, " R"] = NO_REQUESTS,
     ) -> tuple[TrainState, Outcome]:
         """Take one step. The state is one of `group.replicate`; all processes call this with the same key."""
+        return self.compiled(*self._arguments(numbers, state, batch, key, requests))
+
+    def memory(self, numbers: tuple[Array, ...], state: TrainState, batch: Batch, key: PRNGKeyArray) -> int | None:
+        """The bytes that the compiled step plans for arguments, results and temporary arrays, on each device."""
+        planned = self.compiled.lower(*self._arguments(numbers, state, batch, key, NO_REQUESTS)).compile()
+        return planned_bytes(planned)
+
+    def _arguments(self, numbers, state, batch: Batch, key, requests: np.ndarray) -> tuple[Any, ...]:
         if self._group.count == 1:
-            return self.compiled(numbers, state, batch, key)
+            return numbers, state, batch, key
         batch = self._group.place(batch, self._specs)
         requests = self._group.place(requests[None], PartitionSpec((ROWS, EVENTS)))
         # Arrays of one process cannot be combined with those of the mesh; NumPy arrays can.
         numbers, words = jax.tree.map(np.asarray, (numbers, jax.random.key_data(key)))
-        return self.compiled(numbers, state, batch, words, requests)
+        return numbers, state, batch, words, requests
 
     def _train_together(self, numbers, state, batch, words, requests) -> tuple[TrainState, Outcome]:
         return self._train(numbers, state, batch, jax.random.wrap_key_data(words), requests[0], together=True)
@@ -224,6 +232,15 @@ def _total(tree: Any, axis: tuple[str, ...]) -> Any:
     parts = jnp.split(joined, np.cumsum([leaf.size for leaf in leaves])[:-1])
     whole = [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
     return jax.tree.unflatten(structure, whole)
+
+
+def planned_bytes(compiled: Any) -> int | None:
+    """The bytes that a compiled program plans for arguments, results and temporary arrays; None if it is not known."""
+    planned = compiled.memory_analysis()
+    if planned is None:
+        return None
+    kinds = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
+    return sum(getattr(planned, kind) for kind in kinds)
 
 
 def arrays_of(optimizer: Optimizer) -> tuple[Array, ...]:
