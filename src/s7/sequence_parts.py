@@ -122,10 +122,10 @@ def adjoint_after(
 
 def _carried(ends: Array, products: Array, carry: Array, axis: str, *, reverse: bool) -> Array:
     """What the parts before this one leave to it, each of which multiplies it by a product and adds its end."""
-    all_ends, all_products = lax.all_gather((ends, products), axis)
-    order = range(all_ends.shape[0])
+    gathered = lax.all_gather(jnp.stack([ends, products]), axis)
+    order = range(gathered.shape[0])
     found = []
     for n in reversed(order) if reverse else order:
         found.append(carry)
-        carry = all_products[n] * carry + all_ends[n]
+        carry = gathered[n, 1] * carry + gathered[n, 0]
     return jnp.stack(found[::-1] if reverse else found)[lax.axis_index(axis)]

@@ -19,7 +19,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from s7 import segments
 from s7.data.batching import Batch
+from s7.recomputation import COMPILER_OPTIONS, recomputed_blocks
 from s7.sequence_parts import sequence_parallel
+from s7.training.config import TrainConfig
 from s7.training.group import ALONE, EVENTS, ROWS, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import Optimizer
@@ -116,19 +118,22 @@ class TrainStep:
         group: Group = ALONE,
         *,
         per_step: bool = False,
+        config: TrainConfig | None = None,
     ):
         self._layout, self._objective, self._group = layout, objective, group
+        self._recomputed = config.precision if config is not None and config.remat == "blocks" else None
+        options = {"compiler_options": COMPILER_OPTIONS} if self._recomputed and _on_cpu() else {}
         self._specs = batch_specs(per_step)
         arrays, self._static = eqx.partition(optimizer, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
         if group.count == 1:
-            self.compiled = jax.jit(self._train, donate_argnums=1)
+            self.compiled = jax.jit(self._train, donate_argnums=1, **options)
             return
         every: Any = PartitionSpec()
         rows: Any = PartitionSpec(ROWS)
         states = TrainState(every, every, every, every, rows)
         inputs = (every, states, self._specs, every, PartitionSpec((ROWS, EVENTS)))
-        self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1)
+        self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1, **options)
 
     def train(
         self,
@@ -185,7 +190,8 @@ class TrainStep:
 
         # Differentiated array by array: the gradient of a slice would be a vector as long as all of them.
         arrays = self._layout.unravel(state.trained)
-        by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
+        with recomputed_blocks(self._recomputed):
+            by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
         found = (self._layout.ravel(by_array), sums, jnp.asarray(requests))
         if together:
             found = _total(found, (ROWS, EVENTS))
@@ -201,6 +207,10 @@ class TrainStep:
         old = (state.trained, state.carried, state.memory, state.stream)
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
         return TrainState(kept[0], kept[1], kept[2], good, kept[3]), Outcome(sums, good, bad, asked)
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
 def batch_specs(per_step: bool) -> Any:
