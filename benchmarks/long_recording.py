@@ -1,7 +1,8 @@
 """One long recording, divided over processes: `python -m benchmarks.long_recording --events 10000000 --processes 4`.
 
-Trains a small model for two steps on a recording of random events of an event camera, on this machine. Prints the peak
-memory of each process, before and after, and the loss, which does not depend on the number of processes.
+Trains a small model on a recording of random events of an event camera, on this machine. Prints, for each process, the
+memory that the compiled training step plans, the peak memory, and that of the same training on SHORT events before: of
+Python, JAX, compilation and the recording. The loss does not depend on the number of processes.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from s7 import processes
 from s7.launching import Workers
 
 SENSOR = (128, 128)
+SHORT = 65536
 
 
 def work(events: int, shards: int, steps: int, width: int) -> None:
@@ -25,7 +27,13 @@ def work(events: int, shards: int, steps: int, width: int) -> None:
 
     import s7
     from s7.machine import peak_memory_mb
+    from s7.training.callbacks import Callback
     from s7.training.group import Group
+    from s7.training.steps import arrays_of
+
+    class KeepTrainer(Callback):
+        def on_step(self, trainer, progress):
+            self.trainer = trainer
 
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, 2 * SENSOR[0] * SENSOR[1], events, np.int32)
@@ -43,23 +51,21 @@ def work(events: int, shards: int, steps: int, width: int) -> None:
         time_unit=1.0,
         key=jax.random.key(0),
     )
+    options = {"objective": s7.CrossEntropy(2), "batch_size": 1, "sequence_shards": shards, "progress": False}
+    s7.train(model, s7.Samples.of([tokens[:SHORT]], np.array([1]), [gaps[:SHORT]]), short, steps=1, **options)
     before, start = peak_memory_mb(), time.perf_counter()
-    trained = s7.train(
-        model,
-        recording,
-        short,
-        objective=s7.CrossEntropy(2),
-        steps=steps,
-        batch_size=1,
-        sequence_shards=shards,
-        progress=False,
-    )
-    seconds = time.perf_counter() - start
-    memory = Group.current().gather(np.array([before, peak_memory_mb()]))
+    kept = KeepTrainer()
+    trained = s7.train(model, recording, short, steps=steps, callbacks=[kept], **options)
+    seconds, peak = time.perf_counter() - start, peak_memory_mb()
+    trainer = kept.trainer
+    batch = trainer.loader.batch(trainer.loader.plans(0)[0], 0)
+    planned = trainer.train_step.memory(arrays_of(trainer.optimizer), trainer.state, batch, jax.random.key(0))
+    memory = Group.current().gather(np.array([planned / 2**20, before, peak])).round()
     if place is None or place.index == 0:
-        peaks = {"memory_before_mb": memory[:, 0].round().tolist(), "peak_memory_mb": memory[:, 1].round().tolist()}
+        names = ("step_memory_mb", "short_peak_mb", "peak_mb")
         about = {"events": events, "width": width, "processes": shards, "steps": steps, "seconds": round(seconds, 1)}
-        print(json.dumps(about | peaks | {"loss": trained.history[-1]["train"]["loss"]}), flush=True)
+        about |= {name: column.tolist() for name, column in zip(names, memory.T, strict=True)}
+        print(json.dumps(about | {"loss": trained.history[-1]["train"]["loss"]}), flush=True)
 
 
 def main() -> None:

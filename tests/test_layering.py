@@ -32,7 +32,7 @@ LAYERS = (
     "series",
     "events",
     "arrays native sequence_parts backend_selection checks initialization contractions recurrence dropout"
-    " standardization signal",
+    " standardization signal recomputation",
     "norm transitions forms pooling compute fused",
     "sequence_layer layer gating block reference",
     "image_network encoders patch_encoder frame_encoder heads baselines",

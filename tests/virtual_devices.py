@@ -24,18 +24,18 @@ from s7.training.steps import TrainState, TrainStep, arrays_of
 POOLED = (s7.Stage(1, stride=2), s7.Stage(1))
 FACTORED = {"form": s7.Factored(rank=2), "width": 4, "state": 3}
 TOKENS = s7.EventEncoder(sensor=(4, 4))
-# Devices, events, whether there are gaps, packed sequences, and the settings of the model.
+# Devices, events, whether there are gaps, packed sequences, the backend, and the settings of the model.
 CASES = {
     "pooled, bidirectional": (
-        *(4, 256, True, 0),
+        *(4, 256, True, 0, "auto"),
         FACTORED | {"stages": POOLED, "bidirectional": True, "head": s7.TimeMean(2)},
     ),
     "tokens, oscillating": (
-        *(3, 288, True, 0),
+        *(3, 288, True, 0, "auto"),
         FACTORED | {"stages": POOLED, "transition": s7.Stable(oscillate=True), "encoder": TOKENS, "head": s7.Last(2)},
     ),
-    "per step, regular time": (2, 80, False, 0, {"width": 4, "state": 3, "depth": 2, "head": s7.PerStep(2)}),
-    "packed": (2, 128, True, 3, FACTORED | {"stages": POOLED, "bidirectional": True, "head": s7.Mean(2)}),
+    "per step, regular time": (2, 80, False, 0, "xla", {"width": 4, "state": 3, "depth": 1, "head": s7.PerStep(2)}),
+    "packed": (2, 128, True, 3, "auto", FACTORED | {"stages": POOLED, "bidirectional": True, "head": s7.Mean(2)}),
 }
 
 
@@ -45,7 +45,7 @@ def inputs_of(encoder, length, rng):
     return rng.integers(0, encoder.size, length).astype(np.int32)
 
 
-def differences(devices, length, timed, packed, settings):
+def differences(devices, length, timed, packed, backend, settings):
     """The largest differences of outputs and gradients, relative to the largest of each, over random sequences."""
     model = s7.S7Model(**{"encoder": s7.LinearEncoder(1), "key": jax.random.key(0)} | settings)
     mesh = Mesh(np.array(jax.devices()[:devices]), ("events",))
@@ -81,7 +81,8 @@ def differences(devices, length, timed, packed, settings):
             which = np.searchsorted(ends, np.arange(length), side="right").astype(np.int32)
             which[(which >= packed) | (np.arange(length) % 64 > 60)] = -1
         arguments = (model, inputs_of(model.config.encoder, length, rng), dt, which)
-        ((_, outputs), gradient), ((_, expected), expected_gradient) = together(*arguments), alone(*arguments)
+        with s7.backend(backend):
+            ((_, outputs), gradient), ((_, expected), expected_gradient) = together(*arguments), alone(*arguments)
         if per_step:
             outputs, expected = outputs[:real], expected[:real]
         found.append(relative(outputs, expected))

@@ -103,12 +103,26 @@ class Backend(registry.Registered, ABC, package="s7.compute"):
         return False
 
     def window_states(
-        self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride: int, reverse: bool
+        self,
+        transition,
+        rates,
+        w,
+        drive,
+        token,
+        dt,
+        mask,
+        reset,
+        state,
+        *,
+        stride: int,
+        reverse: bool,
+        product: Array | None = None,
     ) -> Array:
         """The states (L / stride, P) at the ends of windows of events; called only where `fuses_windows` says so.
 
         `w` is the raw parameter (R, P) and `drive` the input to the state in real rows (R, S), of each event or, where
-        `token` is given, of each row of a table; `token` is then the row of each event, (L,).
+        `token` is given, of each row of a table; `token` is then the row of each event, (L,). For a part of a sequence
+        that is divided over devices, `product` is that of its factors, which the gradient needs (native/parts.py).
         """
         raise NotImplementedError
 

@@ -9,6 +9,7 @@ once per window of events; see pooling.py.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -25,6 +26,7 @@ from s7.layer import S7Layer
 from s7.norm import Moments, Norm, Normalizer, NormName, make_norm
 from s7.pooling import Ends, Pending, Pool, windows
 from s7.ranges import Choice, Range, searched
+from s7.recomputation import recomputed
 from s7.sequence_layer import LayerKind, SequenceLayer
 from s7.sequence_parts import sequence_axis
 from s7.signal import MOST_ROWS, Rows, Signal, Timing
@@ -189,6 +191,11 @@ class Block(eqx.Module):
         Returns:
             The output, the state after it, and the norm's new running statistics.
         """
+        return recomputed(partial(self._run, flush=flush, batch_axis=batch_axis))(signal, state, key)
+
+    def _run(
+        self, signal: Signal, state: BlockState | None, key, *, flush: bool, batch_axis
+    ) -> tuple[Signal, BlockState | None, Moments | None]:
         pending = None if state is None else state.pending
         if self.stride == 1:
             events = signal.values if signal.rows is None else signal.rows

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from s7.backend_selection import Backend, current_backend, find_backend
@@ -11,7 +13,7 @@ from s7.forms import Form
 from s7.initialization import Parameters
 from s7.norm import Normalizer
 from s7.pooling import Ends
-from s7.sequence_parts import sequence_axis
+from s7.sequence_parts import sequence_axis, state_before
 from s7.signal import Rows
 from s7.transitions import Transition
 
@@ -23,6 +25,7 @@ class Direction(NamedTuple):
         rates, maps: The parameters of the transition and of the form.
         dt, mask, reset: As in `Timing`, in the order in which the layer reads the events.
         state: The state before the first event.
+        product: Where a sequence is divided over devices, the product of the factors of the events here.
     """
 
     rates: Parameters
@@ -31,6 +34,7 @@ class Direction(NamedTuple):
     mask: Bool[Array, " L"] | None
     reset: Bool[Array, " L"] | None
     state: Inexact[Array, " P"]
+    product: Inexact[Array, " P"] | None = None
 
 
 class Around(NamedTuple):
@@ -63,9 +67,10 @@ def backend_for(length: int) -> Backend:
 
 def is_fused(transition: Transition, form: Form, length: int) -> bool:
     """Whether the current backend computes `length` steps of a layer with this transition and form in one call."""
-    if sequence_axis() is not None:  # the state before this device's events is not known beforehand
-        return False
-    return backend_for(length).fuses(transition, form)
+    backend = backend_for(length)
+    # The state before this device's events follows from the states of windows.
+    is_known = sequence_axis() is None or backend.fuses_windows(transition)
+    return is_known and backend.fuses(transition, form)
 
 
 def run(
@@ -79,6 +84,8 @@ def run(
 ) -> tuple[Float[Array, "L N"], list[Inexact[Array, " P"]]]:
     """The outputs of a block and the final state of each of its layers; see `Backend.block`."""
     backend = backend_for(u.shape[0])
+    if sequence_axis() is not None:
+        directions = _after_other_parts(transition, form, around.norm(u), None, directions, reverse=reverse)
     return backend.block(transition, form, u, directions, reverse=reverse, around=around)
 
 
@@ -94,7 +101,44 @@ def run_windows(
     """As `run`, with one output per window of events or of rows of a table; see `Backend.window_block`."""
     table, token = events if isinstance(events, Rows) else (events, None)
     backend = backend_for(table.shape[0] if token is None else token.shape[0])
+    if sequence_axis() is not None:
+        directions = _after_other_parts(transition, form, around.norm(table), token, directions, reverse=False)
     return backend.window_block(transition, form, table, token, ends, directions, around=around)
+
+
+def _after_other_parts(
+    transition: Transition,
+    form: Form,
+    u: Float[Array, "R H"],
+    token: Int[Array, " L"] | None,
+    directions: Sequence[Direction],
+    *,
+    reverse: bool,
+) -> list[Direction]:
+    """The directions with the states before this part of the sequence."""
+    u, found = lax.stop_gradient(u), []
+    for n, one in enumerate(directions):
+        drive = transition.raw(one.rates, u), form.drive(one.maps, u)
+        events = (transition, one.rates, *drive, token, (one.dt, one.mask, one.reset))
+        state, product = _state_before(*events, one.state, reverse=reverse != (n == 1))
+        found.append(one._replace(state=state, product=product))
+    return found
+
+
+def _state_before(
+    transition, rates, w, drive, token, timing, initial, *, reverse: bool
+) -> tuple[Inexact[Array, " P"], Inexact[Array, " P"]]:
+    """The state before this part of the sequence, and the product of the factors of its events."""
+    length = (w if token is None else token).shape[0]
+
+    def last(inputs: Array, start: Array) -> Array:
+        # One window, so that no other state is stored.
+        events = lax.stop_gradient((rates, w, inputs, token, *timing, start))
+        return backend_for(length).window_states(transition, *events, stride=length, reverse=reverse)[0]
+
+    zero = jnp.zeros_like(initial)
+    product = last(jnp.zeros_like(drive), zero + 1)
+    return state_before(last(drive, zero), product, initial, reverse=reverse), product
 
 
 def window_states(
@@ -111,4 +155,8 @@ def window_states(
 ) -> Inexact[Array, "M P"]:
     """The states at the ends of windows; see `Backend.window_states`."""
     backend = backend_for(w.shape[0] if token is None else token.shape[0])
-    return backend.window_states(transition, rates, w, drive, token, *timing, state, stride=stride, reverse=reverse)
+    product = None
+    if sequence_axis() is not None:
+        state, product = _state_before(transition, rates, w, drive, token, timing, state, reverse=reverse)
+    events = (transition, rates, w, drive, token, *timing, state)
+    return backend.window_states(*events, stride=stride, reverse=reverse, product=product)

@@ -16,7 +16,6 @@ from s7.forms import Form, Full
 from s7.initialization import Parameters, constant, split
 from s7.recurrence import over_windows, recurrence
 from s7.sequence_layer import SequenceLayer, reverse_gaps
-from s7.sequence_parts import across_parts, sequence_axis
 from s7.signal import REGULAR, Rows, Timing
 from s7.transitions import Stable, Transition
 
@@ -169,16 +168,8 @@ class S7Layer(SequenceLayer):
             dt, reset = reverse_gaps(dt, mask, reset)
         initial = self.init_state() if state is None else state
 
-        def run(inputs: Array, initial: Array) -> Array:
-            events = (self.transition, self.rates, drive.w, inputs, token, (dt, mask, reset))
-            return fused.window_states(*events, initial, stride=stride, reverse=reverse)
-
-        if sequence_axis() is None:
-            x = run(drive.input, initial)
-        else:
-            zero = jnp.zeros_like(initial)
-            sides = {True: (drive.input, zero), False: (jnp.zeros_like(drive.input), zero + 1)}
-            x = across_parts(lambda driven: run(*sides[driven]), initial, reverse=reverse)
+        events = (self.transition, self.rates, *drive, token, (dt, mask, reset))
+        x = fused.window_states(*events, initial, stride=stride, reverse=reverse)
         return x, x[0 if reverse else -1]
 
     def drive(self, u: Float[Array, "L H"]) -> Drive:

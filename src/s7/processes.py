@@ -22,8 +22,9 @@ from typing import Any, NoReturn
 
 from s7.interrupts import STATUS
 
-# Seconds until a process that waits for the others gives up.
-PATIENCE = 25
+# Seconds until a process that waits for the others gives up. The launcher of this package notices at once if one of its
+# processes fails; those that are merely slow to start, on a busy machine, are waited for.
+PATIENCE, PATIENCE_LAUNCHED = 25, 300
 # Seconds until a process that was cut off without a sign, such as a loss of power, counts as lost.
 HEARTBEAT = 30
 # Set by the launcher of this package, which watches its processes and reports the one that failed.
@@ -109,7 +110,7 @@ def join(place: Place) -> None:
     if os.environ.get(LAUNCHED):
         _stop_without_launcher()
     # JAX ends the process with a stack trace when it loses its patience, so this is sooner.
-    waiting = threading.Timer(PATIENCE + 1, _give_up, (place,))
+    waiting = threading.Timer(_patience() + 1, _give_up, (place,))
     waiting.daemon = True
     waiting.start()
     try:
@@ -135,7 +136,7 @@ def _initialize(place: Place) -> None:
         None if place.launcher else place.count,
         None if place.launcher else place.index,
         cluster_detection_method=_detection(place),
-        initialization_timeout=4 * PATIENCE,
+        initialization_timeout=4 * PATIENCE_LAUNCHED,
         heartbeat_timeout_seconds=HEARTBEAT,
     )
 
@@ -185,7 +186,7 @@ def _check_port(address: str) -> None:
 def _await_coordinator(place: Place) -> None:
     assert place.address is not None
     host, _, port = place.address.rpartition(":")
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + _patience()
     while True:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
@@ -196,10 +197,14 @@ def _await_coordinator(place: Place) -> None:
             time.sleep(0.1)
 
 
+def _patience() -> float:
+    return PATIENCE_LAUNCHED if os.environ.get(LAUNCHED) else PATIENCE
+
+
 def _unreachable(place: Place) -> str:
     at = place.address or "the address that the launcher gives"
     return (
-        f"process {place.index} of {place.count}: no answer from process 0 at {at} in {PATIENCE} s; "
+        f"process {place.index} of {place.count}: no answer from process 0 at {at} in {_patience()} s; "
         f"start all processes, and check {ADDRESS}"
     )
 
@@ -207,7 +212,7 @@ def _unreachable(place: Place) -> str:
 def _give_up(place: Place) -> None:
     text = _unreachable(place)
     if place.index == 0:
-        text = f"process 0 of {place.count}: not all processes joined within {PATIENCE} s; start {place.count} of them"
+        text = f"process 0 of {place.count}: not all processes joined within {_patience()} s; start all of them"
     print(f"s7: {text}", file=sys.stderr)
     end(2)
 

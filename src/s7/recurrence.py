@@ -19,7 +19,7 @@ from jaxtyping import Array, Inexact
 
 from s7.arrays import as_jax
 from s7.backend_selection import current_backend, find_backend
-from s7.sequence_parts import across_parts, sequence_axis
+from s7.sequence_parts import adjoint_after, sequence_axis, state_before
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -44,6 +44,28 @@ def _solve_backward(reverse, backend, saved, gradient):
 
 
 _solve.defvjp(_solve_forward, _solve_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
+def _solve_part(a: Array, v: Array, initial: Array, product: Array, reverse: bool, backend: str, axis: str) -> Array:
+    """The states of one part of a sequence from the state before it; `product` is that of a."""
+    return find_backend(backend).recurrence(a, v, initial, reverse)
+
+
+def _part_forward(a, v, initial, product, reverse, backend, axis):
+    x, saved = _solve_forward(a, v, initial, reverse, backend)
+    return x, (saved, product)
+
+
+def _part_backward(reverse, backend, axis, residuals, gradient):
+    saved, product = residuals
+    *_, adjoint = _solve_backward(reverse, backend, saved, gradient)
+    after = adjoint_after(adjoint, product, axis, reverse=reverse)
+    gradient = gradient.at[0 if reverse else -1].add(after)
+    return *_solve_backward(reverse, backend, saved, gradient), jnp.zeros_like(product)
+
+
+_solve_part.defvjp(_part_forward, _part_backward)
 
 
 def _shift(sequence: Array, edge: Array, by: int) -> Array:
@@ -74,24 +96,17 @@ def recurrence(
         The states. The final state is the last row, or the first row with `reverse`.
     """
     a, v, initial = as_jax(a, v, jnp.zeros_like(v, shape=v.shape[1:]) if initial is None else initial)
-    if sequence_axis() is None:
-        return _local(a, v, initial, reverse)
-
-    def run(driven: bool) -> Array:
-        if driven:
-            return _local(a, v, jnp.zeros_like(initial), reverse)
-        return _local(a, jnp.zeros_like(v), jnp.ones_like(initial), reverse)
-
-    return across_parts(run, initial, reverse=reverse)
-
-
-def _local(a: Array, v: Array, initial: Array, reverse: bool) -> Array:
-    """The recurrence over the events that this device holds."""
-    if a.shape[0] == 1:  # one event: no loop to compile
+    if a.shape[0] == 1 and sequence_axis() is None:  # one event: no loop to compile
         return a * initial + v
     dtype = jnp.result_type(a, v, initial)
     a, v, initial = a.astype(dtype), v.astype(dtype), initial.astype(dtype)
     backend = current_backend(a.shape[0])
+    axis = sequence_axis()
+    if axis is not None:
+        from_zero = find_backend(backend).recurrence(*lax.stop_gradient((a, v)), jnp.zeros_like(initial), reverse)
+        product = lax.stop_gradient(a).prod(0)
+        before = state_before(from_zero[0 if reverse else -1], product, initial, reverse=reverse)
+        return _solve_part(a, v, before, product, reverse, backend, axis)
     if find_backend(backend).has_gradient:
         return find_backend(backend).recurrence(a, v, initial, reverse)
     return _solve(a, v, initial, reverse, backend)

@@ -1,15 +1,18 @@
 """Sequence parallelism: the events of one sequence are divided over devices, in order and in equal parts.
 
-The recurrence is exact across parts. Each device computes the states x⁰_k of its events from a zero state, and the
-products of their factors. From the last ones of all devices, each finds the state before its own part:
+The recurrence is exact across parts. Each device first finds the last state of its events from a zero state, and the
+product of their factors. From those of all devices follows the state before its own part, and it computes its states
+from there, as one device would. The gradient crosses parts in the same way, in the other direction, where λ_n is the
+gradient with respect to the state before part n as far as it affects part n only:
 
-    c_k = Π_{j≤k} a_j          x_k = x⁰_k + c_k * before          before_{n+1} = c_last * before_n + x⁰_last
+    before_{n+1} = product_n * before_n + last_n          after_{n-1} = product_n * after_n + λ_n
+
+The first passes store nothing that is as long as the sequence, so the memory of a device is proportional to its part.
 
 Within `sequence_parallel`, which is used inside of `jax.shard_map`, all that looks beyond one event works across parts:
 gaps of a reversed scan, starts of packed sequences, averages of heads, statistics of batch norms.
 """
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import jax
@@ -83,25 +86,46 @@ def shifted(sequence: Shaped[Array, "L ..."], edge: Shaped[Array, "..."], *, lat
     return jnp.concatenate([sequence[1:], edge[None]])
 
 
-def across_parts(
-    run: Callable[[bool], Inexact[Array, "M P"]], initial: Inexact[Array, " P"], *, reverse: bool
-) -> Inexact[Array, "M P"]:
-    """The states of this part of a sequence.
+def state_before(
+    last: Inexact[Array, "*B P"], product: Inexact[Array, "*B P"], initial: Inexact[Array, "*B P"], *, reverse: bool
+) -> Inexact[Array, "*B P"]:
+    """The state before the events of this part.
+
+    Its gradient is that of the first part's initial state. What other parts receive goes through `adjoint_after`.
 
     Args:
-        run: run(True) are the states from a zero state, run(False) the products of the factors.
+        last: The last state of this part from a zero state.
+        product: The product of its factors.
         initial: The state before the whole sequence.
         reverse: Whether the recurrence runs from the last event to the first.
     """
     axis = sequence_axis()
     assert axis is not None
-    states, products = run(True), run(False)
-    last = 0 if reverse else -1
-    ends = lax.all_gather(jnp.stack([states[last], products[last]]), axis)
-    order = range(ends.shape[0])
-    before, found = initial, []
+    before = lax.stop_gradient(_carried(last, product, initial, axis, reverse=reverse))
+    first = lax.axis_size(axis) - 1 if reverse else 0
+    return jnp.where(lax.axis_index(axis) == first, initial, before)
+
+
+def adjoint_after(
+    adjoint: Inexact[Array, "*B P"], product: Inexact[Array, "*B P"], axis: str, *, reverse: bool
+) -> Inexact[Array, "*B P"]:
+    """The gradient with respect to the last state of this part, from all later parts.
+
+    Args:
+        adjoint: The gradient with respect to the state before this part, as far as it affects this part only.
+        product: The product of the factors of this part.
+        axis: The mesh axis over which the sequence is divided.
+        reverse: Whether the recurrence runs from the last event to the first.
+    """
+    return _carried(adjoint, product, jnp.zeros_like(adjoint), axis, reverse=not reverse)
+
+
+def _carried(ends: Array, products: Array, carry: Array, axis: str, *, reverse: bool) -> Array:
+    """What the parts before this one leave to it, each of which multiplies it by a product and adds its end."""
+    gathered = lax.all_gather(jnp.stack([ends, products]), axis)
+    order = range(gathered.shape[0])
+    found = []
     for n in reversed(order) if reverse else order:
-        found.append(before)
-        before = ends[n, 1] * before + ends[n, 0]
-    here = jnp.stack(found[::-1] if reverse else found)[lax.axis_index(axis)]
-    return states + products * here
+        found.append(carry)
+        carry = gathered[n, 1] * carry + gathered[n, 0]
+    return jnp.stack(found[::-1] if reverse else found)[lax.axis_index(axis)]

@@ -133,3 +133,34 @@ def test_a_trial_that_loses_its_workers_is_given_up(open_search):
     assert search.beat(candidate, 1) is False
     states = [trial.state.name for trial in search.trials()]
     assert states == ["FAIL"] * 3
+
+
+def test_all_workers_spend_the_time_of_the_search(open_search):
+    """40 minutes for trials of 10."""
+    first, second = (open_search(budget=Budget(minutes=10)) for _ in range(2))
+    assert first.spending().left is None
+    first.allow(minutes=40)
+    assert second.spending().has_room  # the first one always
+    one, two = first.next(), second.next()
+    for search in (first, second):  # 20 minutes are reserved for the running trials
+        assert (search.spending().left, search.spending().pace, search.spending().has_room) == (2400, 2, True)
+    one.began -= 60 * 11
+    assert first.beat(one, 1)
+    assert second.spending().spent == pytest.approx(660, abs=5)
+    two.began -= 60 * 6
+    second.put_back(two)
+    assert str(first.spending()) == "23.0 of 40 min left"
+    two = second.next()  # which needs another 4 minutes
+    two.began -= 60 * 4
+    second.end(two, "pruned", "")
+    assert first.spending().has_room
+    one.began -= 60 * 10
+    first.end(one, "pruned", "")
+    assert str(second.spending()) == "9.0 of 40 min left"
+    assert not second.spending().has_room
+    second.allow(minutes=60)
+    assert first.spending().has_room
+    one = first.next()
+    one.began -= 60 * 25
+    assert first.requeue(one.number, lost=True)  # by a worker that never showed a sign of life: nothing is known
+    assert str(second.spending()) == "29.0 of 60 min left"

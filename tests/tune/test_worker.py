@@ -93,11 +93,21 @@ def test_an_interrupted_trial_is_resumed_by_the_same_command(open_search, work, 
 
 def test_a_trial_is_put_back_when_time_is_over(open_search, work, calls, tmp_path):
     search = open_search()
+    search.allow(minutes=0.5 / 60)
     (tmp_path / "out" / "hold").touch()
-    summary = work(search, minutes=0.5 / 60)
+    summary = work(search)
     assert [trial.outcome for trial in summary.trials] == ["requeued"]
     assert summary.best is None
     assert "none has a result yet" in summary.text()
+    assert search.spending().left == 0
+    # The time is that of all workers, so the same command does not continue; a larger one does.
+    joined = open_search()
+    assert work(joined) == summary
+    (tmp_path / "out" / "hold").unlink()
+    joined.allow(minutes=1)
+    assert [trial.outcome for trial in work(joined, trials=1).trials] == ["requeued", "finished"]
+    assert calls(search, "0000") == "xr"
+    assert 59.5 - 30 < search.spending().left < 59.5
 
 
 def test_a_killed_worker(tmp_path, work, storage_url, calls, request):

@@ -23,7 +23,7 @@ from s7.presets import tasks_with
 from s7.settings import unknown
 from s7.training.optimizer import AdamW
 from s7.training.parameters import flatten
-from s7.training.steps import TrainState, TrainStep, arrays_of
+from s7.training.steps import TrainState, TrainStep, arrays_of, planned_bytes
 
 # Relative difference between losses: six untrained blocks amplify rounding errors.
 TOLERANCE = 0.05
@@ -65,11 +65,8 @@ class Training:
     @property
     def memory_mb(self) -> float | None:
         """The memory that the compiled program plans for arguments, results and temporary arrays, in MB."""
-        planned = self._step.memory_analysis()
-        if planned is None:
-            return None
-        kinds = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
-        return sum(getattr(planned, kind) for kind in kinds) / 2**20
+        planned = planned_bytes(self._step)
+        return None if planned is None else planned / 2**20
 
 
 def rows(

@@ -37,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", help="task to tune (s7 tasks lists them), or module:Class")
     parser.add_argument("--model", default="s7", help="architecture (default: s7); `s7 models` lists them")
     parser.add_argument(
-        "--minutes", type=duration, metavar="M", help="stop this worker after M minutes (default: at Ctrl-C)"
+        "--minutes",
+        type=duration,
+        metavar="M",
+        help="total wall-clock time of all trials of all workers (default: that of the search, or no limit)",
     )
     parser.add_argument("--trials", type=count, metavar="N", help="stop when the search has N trials, of all workers")
     budget = parser.add_mutually_exclusive_group()
@@ -85,20 +88,27 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or Path("runs") / f"tune-{options.task.replace(':', '.')}"
     display = display_for(options.json)
     search = _search(options, out)
+    if options.minutes is not None:
+        search.allow(options.minutes)
     display.say(
-        f"{options.task}: searching {len(search.config.space.ranges)} settings, {search.budget} per trial → {out}"
+        f"{options.task}: searching {len(search.config.space.ranges)} settings, "
+        f"{search.budget} per trial, {search.spending()} → {out}"
     )
     # SIGTERM is handled like Ctrl-C: the trial saves its state and is put back.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with display:
-            summary = Worker(search, options.data, options.minutes, options.trials, display).run()
+            summary = Worker(search, options.data, options.trials, display).run()
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; repeat the command to continue the search in {out}") from None
+    else:
+        spending = search.spending()
     finally:
         signal.signal(signal.SIGTERM, before)
         search.close()
     print(json.dumps(summary.record()) if options.json else f"\n{summary.text()}")
+    if not spending.has_room:
+        display.say(f"{spending}, too little for another trial; a larger --minutes continues the search")
     if summary.best is None:
         return 1
     display.say(f"\npreset: {out / 'best.toml'} (s7 train {options.task} --preset {out / 'best.toml'})")

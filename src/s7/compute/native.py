@@ -12,6 +12,7 @@ from s7.backend_selection import Backend
 from s7.forms import Factored, Full, Static
 from s7.fused import Around, Direction
 from s7.native import blocks, kernels, window_blocks
+from s7.sequence_parts import sequence_axis
 from s7.transitions import Plain, Ring, Stable, Step, Transition
 
 # The numbers of the enumerations in kernels.h.
@@ -49,7 +50,8 @@ class Native(Backend, name="native"):
         """In one call."""
         layers = [_layer(transition, direction) for direction in directions]
         options = _options(transition, form, layers, around)._replace(reverse=reverse)
-        y, finals = blocks.block(u, layers, _block_weights(around), options, _key(around))
+        given = (u, layers, _block_weights(around), options, _key(around))
+        y, finals = blocks.block(*given, axis=sequence_axis(), products=_products(transition, directions))
         return y, [_as_state(transition, final) for final in finals]
 
     def window_block(self, transition, form, values, token, ends, directions, *, around):
@@ -63,14 +65,17 @@ class Native(Backend, name="native"):
             read = read._replace(ends=last, skip=skip if around.skip else None)
         else:
             read = read._replace(share=ends.share if around.skip else None, last=as_numbers[1])
-        y, finals = window_blocks.window_block(read, layers, _block_weights(around), options, _key(around))
+        given = (read, layers, _block_weights(around), options, _key(around))
+        y, finals = window_blocks.window_block(*given, axis=sequence_axis(), products=_products(transition, directions))
         return y, [_as_state(transition, final) for final in finals]
 
     def fuses_windows(self, transition):
         """All transitions of this package."""
         return type(transition) in _TRANSITIONS
 
-    def window_states(self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse):
+    def window_states(
+        self, transition, rates, w, drive, token, dt, mask, reset, state, *, stride, reverse, product=None
+    ):
         """In one call, which gathers the rows of tokens as it runs."""
         kind = _transition_options(transition)
         del kind["selective"]
@@ -78,7 +83,10 @@ class Native(Backend, name="native"):
         omega, decay = rates.get("omega", jnp.zeros(0, w.dtype)), rates.get("decay")
         index = None if token is None else token.astype(w.dtype)
         marks, initial = _marks(mask, reset, w.dtype), _as_rows(transition, state)
-        return _as_state(transition, kernels.window_scan(w, drive, omega, decay, index, dt, marks, initial, options))
+        axis = None if product is None else sequence_axis()
+        product = None if product is None else _as_rows(transition, product)
+        given = (w, drive, omega, decay, index, dt, marks, initial, options)
+        return _as_state(transition, kernels.window_scan(*given, axis=axis, product=product))
 
     def pool(self, values, token, share, last, stride):
         """In one call, which gathers the rows of tokens as it runs."""
@@ -129,9 +137,14 @@ def _transition_options(transition: Transition) -> dict[str, Any]:
 
 
 def _layer(transition: Transition, direction: Direction) -> blocks.Direction:
-    rates, maps, dt, mask, reset, state = direction
+    rates, maps, dt, mask, reset, state, _ = direction
     marks = _marks(mask, reset, maps["B"].dtype)
     return blocks.Direction(dt, marks, _as_rows(transition, state), rates | maps)
+
+
+def _products(transition: Transition, directions: Sequence[Direction]) -> list[Array]:
+    """The products of the factors of each layer, where the sequence is divided over devices."""
+    return [_as_rows(transition, one.product) for one in directions if one.product is not None]
 
 
 def _block_weights(around: Around) -> dict[str, Array]:

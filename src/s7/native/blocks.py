@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from s7.native.calls import custom_call, differentiable
+from s7.native.parts import Divided, Link, divided
 
 # The order of the weights: those of each layer, then those of the block.
 LAYER_WEIGHTS = (
@@ -140,7 +141,22 @@ def _gradient(options, residuals, gradients):
     return *of_data, *(gradient[0] for gradient in found)
 
 
+def links(options: BlockOptions) -> list[Link]:
+    """The layers of the block, for a part of a divided sequence."""
+    places = [place for place, name in enumerate(options.data) if name == "initial"]
+    return [Link(place, options.reverse != (d == 1)) for d, place in enumerate(places)]
+
+
+def add_finals(options, gradients, finals):
+    """Add the gradients of the last states to those of the results."""
+    y, *of_finals = gradients
+    return [y, *(known + more for known, more in zip(of_finals, finals, strict=True))]
+
+
 _block = differentiable("s7_fused_block", _weights, _value, _value_and_saved, _gradient)
+_block_part = divided(
+    "s7_fused_block_part", _weights, _value, _value_and_saved, _gradient, links=links, add_finals=add_finals
+)
 
 
 def data_of(layers: Sequence[Direction], key: Float[Array, "4"] | None) -> list[Array]:
@@ -161,6 +177,9 @@ def block(
     weights: Mapping[str, Array],
     options: BlockOptions,
     key: Float[Array, "4"] | None = None,
+    *,
+    axis: str | None = None,
+    products: Sequence[Float[Array, " S"]] = (),
 ) -> tuple[Float[Array, "L N"], list[Float[Array, " S"]]]:
     """Run the block.
 
@@ -170,10 +189,16 @@ def block(
         weights: Those of `BLOCK_WEIGHTS` that exist.
         options: The options, which say which arrays exist.
         key: The random bits of dropout, from `dropout.Dropout`.
+        axis: The mesh axis over which the sequence is divided; None if it is not.
+        products: With an axis, the products of the factors of each layer.
 
     Returns:
         The outputs, and the final state of each layer as real numbers.
     """
-    data = [u, *data_of(layers, key)]
-    y, *finals = _block(*(array[None] for array in data), *weights_of(layers, weights), options=options)
+    data = [array[None] for array in (*products, u, *data_of(layers, key))]
+    given = weights_of(layers, weights)
+    if axis is None:
+        y, *finals = _block(*data, *given, options=options)
+    else:
+        y, *finals = _block_part(*data, *given, options=Divided(options, axis))
     return y[0], [final[0] for final in finals]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact
 
 from s7.native.calls import custom_call, differentiable
+from s7.native.parts import Divided, Link, divided
 
 
 class NoOptions(NamedTuple):
@@ -155,11 +156,21 @@ def _make_window_scan(name: str, first: int):
     def value(*arguments):
         return value_and_saved(*arguments)[0]
 
-    return differentiable(name, weights, value, value_and_saved, gradient, selective=True)
+    def links(options):
+        return [Link(3, options.reverse)]
+
+    def add_finals(options, gradients, finals):
+        (of_x,), (of_final,) = gradients, finals
+        return [of_x.at[:, 0 if options.reverse else -1].add(of_final)]
+
+    call_parts = (weights, value, value_and_saved, gradient)
+    whole = differentiable(name, *call_parts, selective=True)
+    part = divided(f"{name}_part", *call_parts, links=links, add_finals=add_finals, selective=True)
+    return whole, part
 
 
-_token_scan = _make_window_scan("s7_token_windows", 4)
-_event_scan = _make_window_scan("s7_event_windows", 6)
+_token_scan, _token_scan_part = _make_window_scan("s7_token_windows", 4)
+_event_scan, _event_scan_part = _make_window_scan("s7_event_windows", 6)
 
 
 def window_scan(
@@ -172,18 +183,27 @@ def window_scan(
     marks: Float[Array, " L"] | None,
     initial: Float[Array, " S"],
     options: WindowOptions,
+    *,
+    axis: str | None = None,
+    product: Float[Array, " S"] | None = None,
 ) -> Float[Array, "M S"]:
     """The states at the ends of windows, from w_k and B_k u_k + b of each event or, with tokens, of each table row.
 
-    `omega` is empty for real states, and `decay` is None for transitions without a step size.
+    `omega` is empty for real states, and `decay` is None for transitions without a step size. If the sequence is
+    divided over a mesh axis, `product` is that of the factors of all events here.
     """
     weights = (omega,) if decay is None else (omega, decay)
     absent = jnp.zeros((1, 0), raw.dtype)
     dt, marks = (absent if q is None else q[None] for q in (dt, marks))
-    if token is None:
-        (x,) = _event_scan(absent, dt, marks, initial[None], raw[None], drive[None], *weights, options=options)
+    data = (absent if token is None else token[None], dt, marks, initial[None])
+    rows = (raw[None], drive[None]) if token is None else (raw, drive)
+    if axis is None:
+        scan = _event_scan if token is None else _token_scan
+        (x,) = scan(*data, *rows, *weights, options=options)
     else:
-        (x,) = _token_scan(token[None], dt, marks, initial[None], raw, drive, *weights, options=options)
+        assert product is not None
+        scan = _event_scan_part if token is None else _token_scan_part
+        (x,) = scan(product[None], *data, *rows, *weights, options=Divided(options, axis))
     return x[0]
 
 

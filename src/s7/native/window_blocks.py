@@ -10,8 +10,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from s7.native.blocks import BlockOptions, Direction, data_of, final_state, weights_of
+from s7.native.blocks import BlockOptions, Direction, add_finals, data_of, final_state, links, weights_of
 from s7.native.calls import custom_call, differentiable
+from s7.native.parts import Divided, divided
 
 
 class WindowBlockOptions(NamedTuple):
@@ -24,6 +25,16 @@ class WindowBlockOptions(NamedTuple):
     added: bool  # whether there is `skip`
     last: bool
     share: bool
+
+    @property
+    def oscillate(self) -> bool:
+        """Whether the states are complex."""
+        return self.block.oscillate
+
+    @property
+    def reverse(self) -> bool:
+        """Whether the first layer reads the events from the last to the first."""
+        return self.block.reverse
 
     @property
     def data(self) -> list[str]:
@@ -116,7 +127,9 @@ def _gradient(options, residuals, gradients, needed):
     return *of_data, *(gradient[0] for gradient in found)
 
 
-_block = differentiable("s7_fused_window_block", _weights, _value, _value_and_saved, _gradient, selective=True)
+_parts = (_weights, _value, _value_and_saved, _gradient)
+_block = differentiable("s7_fused_window_block", *_parts, selective=True)
+_block_part = divided("s7_fused_window_block_part", *_parts, links=links, add_finals=add_finals, selective=True)
 
 
 def window_block(
@@ -125,13 +138,20 @@ def window_block(
     weights: Mapping[str, Array],
     options: BlockOptions,
     key: Float[Array, "4"] | None = None,
+    *,
+    axis: str | None = None,
+    products: Sequence[Float[Array, " S"]] = (),
 ) -> tuple[Float[Array, "M N"], list[Float[Array, " S"]]]:
     """Run the block; as `blocks.block`, with one output per window."""
     values, token, stride, share, last, ends, skip = windows
     present = {"ends": ends, "added": skip, "last": last, "share": share}
     chosen = WindowBlockOptions(options, stride, token is not None, **{n: q is not None for n, q in present.items()})
     events = values if token is None else token
-    data = [events, *(q for q in (ends, skip, last, share) if q is not None), *data_of(layers, key)]
+    data = [*products, events, *(q for q in (ends, skip, last, share) if q is not None), *data_of(layers, key)]
     given = [*([] if token is None else [values]), *weights_of(layers, weights)]
-    y, *finals = _block(*(array[None] for array in data), *given, options=chosen)
+    data = [array[None] for array in data]
+    if axis is None:
+        y, *finals = _block(*data, *given, options=chosen)
+    else:
+        y, *finals = _block_part(*data, *given, options=Divided(chosen, axis))
     return y[0], [final[0] for final in finals]

@@ -27,6 +27,10 @@ class TrainConfig:
             the next segment; gradients are not. For sequences that are too long for memory.
         sequence_shards: divide each sequence over this many processes, for sequences that are too long for the memory
             of one. The number of processes is a multiple of it.
+        remat: what is computed again in the backward pass to save memory: "none", or the "blocks" of the model. Of
+            these only the inputs are then kept.
+        precision: the type in which `remat` keeps the inputs of blocks. Blocks compute in the type of the model, and
+            parameters, their gradients and the optimizer have that type, too.
         save_every: minutes between checkpoints; one is also written after each epoch.
         average: decay of a moving average of the parameters, such as 0.99, which is validated and returned in their
             place; 0 means none.
@@ -50,6 +54,8 @@ class TrainConfig:
     pack: int | None = None
     truncate: int | None = None
     sequence_shards: int = 1
+    remat: Literal["none", "blocks"] = "none"
+    precision: Literal["float32", "bfloat16"] = "float32"
     save_every: float = 10.0
     average: float = 0.0
     keep: Literal["best", "last"] = "best"
@@ -72,8 +78,18 @@ class TrainConfig:
             raise ValueError(f"warmup={self.warmup} is a fraction of all updates, from 0 to 1")
         if not 0 <= self.average < 1:
             raise ValueError(f"average={self.average} must be at least 0 and below 1")
-        if self.keep not in ("best", "last"):
-            raise ValueError(f'keep={self.keep!r} is not one of "best", "last"')
+        for name, choices in (
+            ("keep", ("best", "last")),
+            ("remat", ("none", "blocks")),
+            ("precision", ("float32", "bfloat16")),
+        ):
+            if getattr(self, name) not in choices:
+                among = ", ".join(f'"{choice}"' for choice in choices)
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {among}")
+        if self.precision != "float32" and self.remat == "none":
+            raise ValueError(
+                f"precision={self.precision!r} is the type of what remat='blocks' keeps; set both or neither"
+            )
         if self.pack is not None and self.pack < 0:
             raise ValueError(f"pack={self.pack} must not be negative")
         if self.truncate is not None and self.truncate < 1:

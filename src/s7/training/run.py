@@ -74,6 +74,9 @@ class Run:
         if self.config.sequence_shards > 1:
             _check_divisible(self.model)
 
+        if self.config.remat == "blocks" and not isinstance(self.model, S7Model):
+            raise ValueError(f"train.remat='blocks' needs an S7Model; {type(self.model).__name__} has no blocks")
+
     def trainer(self, group: Group = ALONE) -> Trainer:
         """The trainer before its first step."""
         train, valid = self.splits["train"], self.splits["valid"]
@@ -181,9 +184,11 @@ class Run:
         """The properties that must be equal for the run to resume."""
         identity: Table = {name: self.about[name] for name in ("task", "protocol") if name in self.about}
         identity["seed"] = self.seed
-        # How sequences are divided changes nothing but rounding.
+        # How sequences are divided, and what is computed twice, changes nothing but rounding.
         train = table_of(trainer.config)
-        identity["train"] = {name: value for name, value in train.items() if name != "sequence_shards"}
+        identity["train"] = {name: train[name] for name in train if name not in ("sequence_shards", "remat")}
+        if trainer.config.precision == "float32":  # as in runs of versions without the setting
+            del identity["train"]["precision"]
         identity["objective"] = table_of(self.objective)
         if self.optimizer is not None:
             identity["optimizer"] = description(self.optimizer)

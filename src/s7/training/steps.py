@@ -19,7 +19,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from s7 import segments
 from s7.data.batching import Batch
+from s7.recomputation import COMPILER_OPTIONS, recomputed_blocks
 from s7.sequence_parts import sequence_parallel
+from s7.training.config import TrainConfig
 from s7.training.group import ALONE, EVENTS, ROWS, Group
 from s7.training.objectives import Objective
 from s7.training.optimizer import Optimizer
@@ -116,19 +118,22 @@ class TrainStep:
         group: Group = ALONE,
         *,
         per_step: bool = False,
+        config: TrainConfig | None = None,
     ):
         self._layout, self._objective, self._group = layout, objective, group
+        self._recomputed = config.precision if config is not None and config.remat == "blocks" else None
+        options = {"compiler_options": COMPILER_OPTIONS} if self._recomputed and _on_cpu() else {}
         self._specs = batch_specs(per_step)
         arrays, self._static = eqx.partition(optimizer, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
         if group.count == 1:
-            self.compiled = jax.jit(self._train, donate_argnums=1)
+            self.compiled = jax.jit(self._train, donate_argnums=1, **options)
             return
         every: Any = PartitionSpec()
         rows: Any = PartitionSpec(ROWS)
         states = TrainState(every, every, every, every, rows)
         inputs = (every, states, self._specs, every, PartitionSpec((ROWS, EVENTS)))
-        self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1)
+        self.compiled = _on_mesh(group, self._train_together, inputs, (states, every), donate_argnums=1, **options)
 
     def train(
         self,
@@ -139,13 +144,21 @@ class TrainStep:
         requests: Float[np.ndarray, " R"] = NO_REQUESTS,
     ) -> tuple[TrainState, Outcome]:
         """Take one step. The state is one of `group.replicate`; all processes call this with the same key."""
+        return self.compiled(*self._arguments(numbers, state, batch, key, requests))
+
+    def memory(self, numbers: tuple[Array, ...], state: TrainState, batch: Batch, key: PRNGKeyArray) -> int | None:
+        """The bytes that the compiled step plans for arguments, results and temporary arrays, on each device."""
+        planned = self.compiled.lower(*self._arguments(numbers, state, batch, key, NO_REQUESTS)).compile()
+        return planned_bytes(planned)
+
+    def _arguments(self, numbers, state, batch: Batch, key, requests: np.ndarray) -> tuple[Any, ...]:
         if self._group.count == 1:
-            return self.compiled(numbers, state, batch, key)
+            return numbers, state, batch, key
         batch = self._group.place(batch, self._specs)
         requests = self._group.place(requests[None], PartitionSpec((ROWS, EVENTS)))
         # Arrays of one process cannot be combined with those of the mesh; NumPy arrays can.
         numbers, words = jax.tree.map(np.asarray, (numbers, jax.random.key_data(key)))
-        return self.compiled(numbers, state, batch, words, requests)
+        return numbers, state, batch, words, requests
 
     def _train_together(self, numbers, state, batch, words, requests) -> tuple[TrainState, Outcome]:
         return self._train(numbers, state, batch, jax.random.wrap_key_data(words), requests[0], together=True)
@@ -177,7 +190,8 @@ class TrainStep:
 
         # Differentiated array by array: the gradient of a slice would be a vector as long as all of them.
         arrays = self._layout.unravel(state.trained)
-        by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
+        with recomputed_blocks(self._recomputed):
+            by_array, (sums, carried, stream) = jax.grad(loss, has_aux=True)(arrays)
         found = (self._layout.ravel(by_array), sums, jnp.asarray(requests))
         if together:
             found = _total(found, (ROWS, EVENTS))
@@ -193,6 +207,10 @@ class TrainStep:
         old = (state.trained, state.carried, state.memory, state.stream)
         kept = jax.tree.map(partial(jnp.where, good), (trained, carried, memory, stream), old)
         return TrainState(kept[0], kept[1], kept[2], good, kept[3]), Outcome(sums, good, bad, asked)
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
 def batch_specs(per_step: bool) -> Any:
@@ -224,6 +242,15 @@ def _total(tree: Any, axis: tuple[str, ...]) -> Any:
     parts = jnp.split(joined, np.cumsum([leaf.size for leaf in leaves])[:-1])
     whole = [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in zip(parts, leaves, strict=True)]
     return jax.tree.unflatten(structure, whole)
+
+
+def planned_bytes(compiled: Any) -> int | None:
+    """The bytes that a compiled program plans for arguments, results and temporary arrays; None if it is not known."""
+    planned = compiled.memory_analysis()
+    if planned is None:
+        return None
+    kinds = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
+    return sum(getattr(planned, kind) for kind in kinds)
 
 
 def arrays_of(optimizer: Optimizer) -> tuple[Array, ...]:

@@ -123,7 +123,7 @@ class Trainer:
         trainer = cls(
             *(objective, loader, valid, config, seed, layout, new_optimizer, optimizer),
             steps=Steps(layout, objective, group, per_step=train.per_step),
-            train_step=TrainStep(layout, objective, optimizer, group, per_step=train.per_step),
+            train_step=TrainStep(layout, objective, optimizer, group, per_step=train.per_step, config=config),
             state=state,
             position=Position(),
             best_model=model,

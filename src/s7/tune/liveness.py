@@ -73,16 +73,15 @@ class Watch:
 
 
 class Heartbeat:
-    """Calls a function every few seconds in a thread while a trial runs.
+    """Calls a function again and again in a thread while a trial runs.
 
     Args:
-        beat: Called with 1, 2, …; if it returns False, or raises an error, the thread ends and `lost` is called.
-        lost: Called if the trial no longer belongs to this worker.
-        interval: Seconds between beats.
+        beat: Called with 1, 2, …; it returns the seconds until the next call, or None for no other call.
+        pause: Seconds until the first call.
     """
 
-    def __init__(self, beat: Callable[[int], bool], lost: Callable[[], None], interval: float = BEAT):
-        self._beat, self._lost, self._interval = beat, lost, interval
+    def __init__(self, beat: Callable[[int], float | None], pause: float = BEAT):
+        self._beat, self._pause = beat, pause
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="s7 heartbeat")
 
@@ -95,12 +94,13 @@ class Heartbeat:
         self._thread.join()
 
     def _run(self) -> None:
-        count = 0
-        while not self._ended.wait(self._interval):
+        count, pause = 0, self._pause
+        while not self._ended.wait(pause):
             count += 1
-            if not self._beat(count):
-                self._lost()
+            found = self._beat(count)
+            if found is None:
                 return
+            pause = found
 
 
 def _machine() -> str:

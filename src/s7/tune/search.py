@@ -8,6 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from s7.tune.liveness import Owner, Watch
 from s7.tune.pruning import is_promising
 from s7.tune.sampling import sampler
 from s7.tune.space import Space
+from s7.tune.spending import EARLIER, SECONDS, Spending
 
 JOURNAL = "journal.log"
 NAME = "tune"
-IDENTITY, METRIC = "s7", "metric"
+IDENTITY, METRIC, MINUTES = "s7", "metric", "minutes"
 # A trial whose worker was lost this often is not tried again: it may be what ended the workers.
 ATTEMPTS = 3
 # Finished trials from which the importance of settings is estimated; of fewer, it would be noise.
@@ -85,12 +87,16 @@ class Candidate:
     settings: Table
     folder: Path
     reported: set[int] = field(default_factory=set)
-    began: float = field(default_factory=time.time)
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def number(self) -> int:
         """The number of the trial in the search."""
         return self.trial.number
+
+    def record_time(self) -> None:
+        """Write how long the trial has been running, which counts as spent."""
+        self.trial.set_user_attr(SECONDS, time.monotonic() - self.began)
 
 
 class Search:
@@ -161,6 +167,20 @@ class Search:
         """The budget of each trial."""
         return self.config.budget or self.config.default_budget
 
+    def allow(self, minutes: float) -> None:
+        """Set the time of all trials of all workers together; it replaces an earlier one."""
+        self._study.set_user_attr(MINUTES, minutes)
+
+    @property
+    def minutes(self) -> float | None:
+        """The time of all trials of all workers together; None for no limit."""
+        return self._study.user_attrs.get(MINUTES)
+
+    def spending(self) -> Spending:
+        """The time that all trials have spent, and what is left."""
+        minutes = self.minutes
+        return Spending(self.trials(), None if minutes is None else 60 * minutes, 60 * (self.budget.minutes or 0))
+
     def close(self) -> None:
         """Close the connections to a database."""
         engine = getattr(self._storage, "engine", None)
@@ -222,6 +242,7 @@ class Search:
         """Show that a trial is alive. Returns False if it no longer belongs to this worker."""
         try:
             candidate.trial.set_user_attr("beat", count)
+            candidate.record_time()
         except Exception:
             return not self._is_finished(candidate)
         return True
@@ -277,12 +298,19 @@ class Search:
 
         trial = candidate.trial
         try:
-            for name, value in (("outcome", outcome), ("reason", reason), ("seconds", time.time() - candidate.began)):
-                trial.set_user_attr(name, value)
+            candidate.record_time()
+            trial.set_user_attr("outcome", outcome)
+            trial.set_user_attr("reason", reason)
             self._study.tell(trial, score, TrialState.PRUNED if score is None else None)
         except (RuntimeError, ValueError):
             if not self._is_finished(candidate):  # otherwise another worker took it over
                 raise
+
+    def put_back(self, candidate: Candidate, *, lost: bool = False) -> None:
+        """Put a trial of this worker back; see `requeue`."""
+        with suppress(RuntimeError, ValueError):  # it ended, or another worker took it over
+            candidate.record_time()
+        self.requeue(candidate.number, lost=lost)
 
     def requeue(self, number: int, *, lost: bool) -> bool:
         """Put a running trial back, to be resumed by any worker. Returns whether this worker did so.
@@ -303,6 +331,7 @@ class Search:
             kept = {name: old.user_attrs[name] for name in ("folder", "preset") if name in old.user_attrs}
             rungs = {str(percent): score for percent, score in old.intermediate_values.items()}
             kept |= {"rungs": old.user_attrs.get("rungs", {}) | rungs, "attempt": attempt + lost}
+            kept[EARLIER] = old.user_attrs.get(EARLIER, 0.0) + old.user_attrs.get(SECONDS, 0.0)
             self._study.enqueue_trial(old.params, user_attrs=kept)
         return again
 

@@ -1,11 +1,9 @@
-"""A worker: runs trials of a search one after another until its time is over.
+"""A worker: runs trials of a search one after another until the time of the search is spent.
 
 Each trial is a process (see study/process.py). The worker follows its events, compares it with other trials at each
 rung, and keeps the summary and the best preset up to date.
 """
 
-import threading
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,7 +43,6 @@ class Worker:
 
     Attributes:
         data: The data folder; None for the default.
-        minutes: Time after which the worker stops; None for no limit. A running trial is put back.
         trials: Stop when the search has this many trials, of all workers; None for no limit.
         program: The command that runs a trial.
         beat, stale: Seconds between signs of life, and without one until another worker is lost.
@@ -53,7 +50,6 @@ class Worker:
 
     search: Search
     data: Path | None = None
-    minutes: float | None = None
     trials: int | None = None
     listener: Listener = field(default_factory=Listener)
     program: tuple[str, ...] = ENTRY_POINT
@@ -62,34 +58,24 @@ class Worker:
     _failures: int = field(default=0, init=False)
 
     def run(self) -> Summary:
-        """Run trials. On Ctrl-C the running trial saves its state and is put back.
+        """Run trials. On Ctrl-C, and when the time of the search is spent, a running trial saves its state and is put
+        back.
 
         Returns:
             The summary of all trials, which is also written to the folder of the search.
         """
-        watch, began = Watch(self.stale), time.monotonic()
-        deadline = None if self.minutes is None else began + 60 * self.minutes
-        ran = 0
+        watch = Watch(self.stale)
         with storages.one_line_errors(self.search.where):
             while True:
                 lost = self.search.requeue_lost(watch)
                 if lost:
                     self.listener.on_requeue(lost)
-                if self._is_over(deadline, ran):
+                full = self.trials is not None and self.search.counted() >= self.trials
+                if full or not self.search.spending().has_room:
                     return self._update()
-                self._run_one(deadline)
-                ran += 1
+                self._run_one()
 
-    def _is_over(self, deadline: float | None, ran: int) -> bool:
-        if self.trials is not None and self.search.counted() >= self.trials:
-            return True
-        if deadline is None or ran == 0:
-            return False
-        # A trial that cannot end in time would be put back at the end.
-        needed = 60 * (self.search.budget.minutes or 0)
-        return time.monotonic() + needed > deadline
-
-    def _run_one(self, deadline: float | None) -> None:
+    def _run_one(self) -> None:
         candidate = self.search.next()
         try:
             replace(self.search.config.job, settings=candidate.settings).check()
@@ -99,14 +85,14 @@ class Worker:
             return
         self.listener.on_start(candidate)
         try:
-            self._follow(candidate, deadline)
+            self._follow(candidate)
         except BaseException:
-            self.search.requeue(candidate.number, lost=False)
+            self.search.put_back(candidate)
             self._update()
             raise
         self._ended(candidate)
 
-    def _follow(self, candidate: Candidate, deadline: float | None) -> None:
+    def _follow(self, candidate: Candidate) -> None:
         """Run the process of a trial and record how it ends."""
         verdict: list[str] = []  # why the process was asked to stop
         spec = self.search.spec(candidate, self.data)
@@ -116,13 +102,17 @@ class Worker:
                 verdict.append(why)
                 process.stop(PATIENCE)
 
-            beating = Heartbeat(lambda n: self.search.beat(candidate, n), lambda: stop("taken over"), self.beat)
-            timer = threading.Timer(max(0.0, (deadline or 0) - time.monotonic()), stop, ("time is over",))
-            timer.daemon = True
-            if deadline is not None:
-                timer.start()
+            def beat(count: int) -> float | None:
+                if not self.search.beat(candidate, count):
+                    stop("taken over")
+                    return None
+                pause = self._pause()
+                if not pause:
+                    stop("time is over")
+                return pause or None
+
             try:
-                with beating:
+                with Heartbeat(beat, self._pause()):
                     for event in process.events():
                         if isinstance(event, Rung) and not verdict and not self.search.at_rung(candidate, event):
                             stop(f"not among the better half after {event.fraction:.0%} of the budget")
@@ -130,9 +120,21 @@ class Worker:
             except BaseException:
                 process.stop(PATIENCE)
                 raise
-            finally:
-                timer.cancel()
         self._record(candidate, process, verdict[0] if verdict else "")
+
+    def _pause(self) -> float:
+        """The seconds until the next sign of life; 0 if the time of the search is spent.
+
+        All running trials spend it together, so the last beat comes sooner.
+        """
+        try:
+            spending = self.search.spending()
+        except Exception:  # a database that cannot be reached just now
+            return self.beat
+        left = spending.left
+        if left is None:
+            return self.beat
+        return min(self.beat, max(0.01, left / max(1, spending.pace))) if left else 0.0
 
     def _record(self, candidate: Candidate, process: TrialProcess, verdict: str) -> None:
         failure = process.failure
@@ -141,11 +143,11 @@ class Worker:
         elif verdict == "taken over":
             return
         elif verdict == "time is over":
-            self.search.requeue(candidate.number, lost=False)
+            self.search.put_back(candidate)
         elif verdict:
             self.search.end(candidate, "pruned", verdict)
         elif process.was_killed:  # such as for too little memory, by another process of this machine
-            self.search.requeue(candidate.number, lost=True)
+            self.search.put_back(candidate, lost=True)
         elif failure.diverged:
             self.search.end(candidate, "diverged", failure.message)
         else:
