@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import time
+from typing import Any
 
 from s7 import processes
 from s7.launching import Workers
@@ -51,7 +52,8 @@ def work(events: int, shards: int, steps: int, width: int) -> None:
         time_unit=1.0,
         key=jax.random.key(0),
     )
-    options = {"objective": s7.CrossEntropy(2), "batch_size": 1, "sequence_shards": shards, "progress": False}
+    options: dict[str, Any] = {"objective": s7.CrossEntropy(2), "batch_size": 1, "progress": False}
+    options |= {"sequence_shards": shards}
     s7.train(model, s7.Samples.of([tokens[:SHORT]], np.array([1]), [gaps[:SHORT]]), short, steps=1, **options)
     before, start = peak_memory_mb(), time.perf_counter()
     kept = KeepTrainer()

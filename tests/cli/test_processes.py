@@ -16,18 +16,19 @@ def workers(launcher: int) -> list[int]:
 
 
 def test_a_killed_process_ends_the_job_and_another_number_resumes_it(finished, data, tmp_path):
+    # Three processes do not divide a batch of 16 evenly. The job of more processes is the shorter one.
     folder = tmp_path / "run"
     settings = ("--data", data, "--out", folder, "--set", "train.epochs=60", *SMALL)
-    job = start("train", "walker2d", *settings, "--processes", 2)
+    job = start("train", "walker2d", *settings, "--processes", 3)
     while not (folder / "last.safetensors").exists() and job.poll() is None:
         time.sleep(0.02)
     os.kill(workers(job.pid)[1], signal.SIGKILL)
     _, err = job.communicate(timeout=60)
-    again = f"s7 train walker2d --out {folder} --resume --processes 2"
-    assert (job.returncode, err) == (2, f"s7 train: process 1 of 2 was ended by SIGKILL; to continue: {again}\n")
+    again = f"s7 train walker2d --out {folder} --resume --processes 3"
+    assert (job.returncode, err) == (2, f"s7 train: process 1 of 3 was ended by SIGKILL; to continue: {again}\n")
     assert not (folder / "result.json").exists()
 
-    status, out, err = run("train", "walker2d", "--data", data, "--out", folder, "--resume", "--processes", 4, "--json")
+    status, out, err = run("train", "walker2d", "--data", data, "--out", folder, "--resume", "--processes", 2, "--json")
     assert (status, err) == (0, "")
     assert all(line.startswith("{") for line in out.splitlines())
     (history, result), (expected_history, expected) = numbers(folder), numbers(finished[0])

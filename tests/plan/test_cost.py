@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from s7.cli.main import main
-from s7.plan.cost import Assumptions, Cost, Measurements, counts
+from s7.plan.cost import TWO_PASSES, Assumptions, Cost, Measurements, counts
 
 MEASURED = Measurements(
     parameters=100_000,
@@ -59,6 +59,9 @@ def test_more_devices_are_faster_but_less_efficient(cost):
         assert more.efficiency <= fewer.efficiency
         assert more.memory_bytes == fewer.memory_bytes
     split = [cost.sequence_parallel(devices) for devices in counts(1000)]
+    # Two passes over half of the events are almost as much arithmetic as one over all of them.
+    once = MEASURED.step_seconds - MEASURED.fixed_seconds
+    assert split[1].parts["compute"] == pytest.approx(MEASURED.fixed_seconds + TWO_PASSES * once / 2)
     for fewer, more in itertools.pairwise(split):
         assert more.memory_bytes < fewer.memory_bytes
         assert more.efficiency < fewer.efficiency

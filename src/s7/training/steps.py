@@ -122,7 +122,7 @@ class TrainStep:
     ):
         self._layout, self._objective, self._group = layout, objective, group
         self._recomputed = config.precision if config is not None and config.remat == "blocks" else None
-        options = {"compiler_options": COMPILER_OPTIONS} if self._recomputed and _on_cpu() else {}
+        options: dict[str, Any] = {"compiler_options": COMPILER_OPTIONS} if self._recomputed and _on_cpu() else {}
         self._specs = batch_specs(per_step)
         arrays, self._static = eqx.partition(optimizer, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
