@@ -38,17 +38,13 @@ class Tail {
 
   // Stores the output of the rows y of a tile.
   void store(const T* y, int64_t count, T* out, Work& work, Lookahead& ahead) const {
-    if (active()) y = normalised(y, count, work);
-    if (projects_) {
-      map_.apply(y, count, work.out.data(), ahead);
-      y = work.out.data();
-    }
+    if (active()) y = apply(y, count, work, ahead);
     store_tile(y, count, this->out(), out);
   }
 
   // Computes the gradient of the rows y from that of the output, and adds the gradients of the weights to `sums`.
-  void back(const T* y, const T* out_gradient, int64_t count, T* gradient, T* sums, Work& work,
-            Lookahead& ahead) const {
+  S7_SHARED void back(const T* y, const T* out_gradient, int64_t count, T* gradient, T* sums, Work& work,
+                      Lookahead& ahead) const {
     if (projects_) {
       load_tile(out_gradient, count, out(), work.out.data());
       const T* by_event = in_padded(out_gradient, count, out(), map_.padded(), work.padded.data());
@@ -68,6 +64,14 @@ class Tail {
   }
 
  private:
+  // Returns the rows of the output.
+  S7_SHARED const T* apply(const T* y, int64_t count, Work& work, Lookahead& ahead) const {
+    y = normalised(y, count, work);
+    if (!projects_) return y;
+    map_.apply(y, count, work.out.data(), ahead);
+    return work.out.data();
+  }
+
   // The rows y after the norm, and the row of ones.
   const T* normalised(const T* y, int64_t count, Work& work) const {
     T* rows = work.rows.data();
