@@ -181,6 +181,29 @@ def test_times_are_given_to_fit_and_predict_or_to_neither():
         quick().fit(X, Y).predict(X, times=times)
 
 
+@pytest.mark.parametrize("meaningful", [True, False])
+def test_times_are_read_only_if_they_help(meaningful, tmp_path):
+    """The labels depend on the frequency in time, or on the frequency in steps, for which the times are noise."""
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    x = np.sin(FREQUENCY[:, None] * times) if meaningful else X
+    model = quick().fit(x, Y, times=times)
+    (member,) = model.ensemble_.members
+    reads_times = member.preparation.unit is not None
+    assert reads_times == meaningful
+    assert model.score(x, Y, times=times) > 0.9
+    again = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(again.predict_proba(x, times=times), model.predict_proba(x, times=times))
+
+
+def test_readings_are_answered_together(monkeypatch):
+    monkeypatch.setattr("s7.estimation.ridge.best_blocks", lambda blocks, *others, **settings: (0, 1, 2, 3))
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    model = quick(S7Regressor).fit(X, FREQUENCY, times=times)
+    (member,) = model.ensemble_.members
+    assert len(member.others) == 3
+    np.testing.assert_allclose(model.predict(X, times=times), FREQUENCY, atol=0.1)
+
+
 def test_few_series_are_fitted_without_training():
     assert [type(one.model).__name__ for one in S7Classifier().fit(X, Y).ensemble_.members] == ["RandomStates"]
     assert members_for(500, per_step=False, minutes=None) > 0
