@@ -180,6 +180,8 @@ def held(values: Float[np.ndarray, "L F"], dt: Float[np.ndarray, " L"], step: fl
 
 
 def _even(times: Float[np.ndarray, " L"], step: float) -> Float[np.ndarray, " K"]:
+    # A new series that spans much more time than those of the training data is read more coarsely.
+    step = max(step, float(times[-1]) / (2 * LONGEST))
     return np.arange(int(times[-1] / step + 1e-6) + 1) * step
 
 
