@@ -189,7 +189,7 @@ def _closed_form(series: Collection, target: Target, preparation: Preparation, s
         chosen = ridge.best_blocks([part[rows] for part in features], wanted[rows], candidates, largest=largest)
     solved = ridge.solve([features[n] for n in chosen], wanted, largest=largest)
     temperature = _temperature(solved.left_out, target.values) if target.classes else 1.0
-    members = []
+    members: list[Member] = []
     for n, W in zip(chosen, solved.W, strict=True):
         # The constant is that of all readings together.
         c = np.zeros_like(solved.c) if members else solved.c

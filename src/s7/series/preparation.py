@@ -96,11 +96,12 @@ class Preparation:
         if not len(positive):
             return (self,)
         longest = max(float(part[1:].sum()) for part in dt) / self.unit
-        fine = replace(self, grid=max(float(np.quantile(positive, 0.1)), 1 / FINEST, longest / LONGEST))
+        step = max(float(np.quantile(positive, 0.1)), 1 / FINEST, longest / LONGEST)
+        fine = replace(self, grid=step)
         if np.ptp(gaps) < 1e-6:
             return (fine,)
         # Times that are hardly coarser would tell nothing new.
-        coarse = [replace(fine, grid=1.0)] if fine.grid <= 0.5 else []
+        coarse = [replace(fine, grid=1.0)] if step <= 0.5 else []
         return (fine, *coarse, replace(fine, interpolation="hold"), replace(self, unit=None))
 
     @property
