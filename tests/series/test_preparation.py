@@ -51,7 +51,7 @@ def test_irregular_series_at_even_times():
     times = np.sort(rng.choice(40, 15, replace=False))[None].repeat(2, 0) * 7.0
     x = times / 7 * [[1], [2]]
     series = as_collection(x, times=times)
-    preparation = Preparation.of(series).on_grid(series)
+    preparation = Preparation.of(series).readings(series)[0]
     values, dt = preparation.arrays(series)
     assert dt is None
     assert preparation.unit is not None
@@ -59,6 +59,31 @@ def test_irregular_series_at_even_times():
     for part in values:
         np.testing.assert_allclose(np.diff(part[:, 0], 2), 0, atol=1e-5)  # straight lines stay straight
         assert len(part) == (times[0, -1] - times[0, 0]) / 7 + 1
+
+
+def test_readings_of_irregular_series():
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.choice(60, 20, replace=False))[None]
+    x = rng.normal(size=(1, 20))
+    series = as_collection(x, times=times)
+    fine, coarse, held, steps = Preparation.of(series).readings(series)
+    standard = Preparation.of(series).arrays(series)[0][0][:, 0]
+    since = times[0] - times[0, 0]
+    even = np.arange(since[-1] + 1)
+    assert fine.arrays(series)[1] is None
+    np.testing.assert_allclose(fine.arrays(series)[0][0][:, 0], np.interp(even, since, standard), atol=1e-5)
+    assert len(coarse.arrays(series)[0][0]) == 20
+    last = [np.flatnonzero(since <= when)[-1] for when in even]
+    np.testing.assert_array_equal(held.arrays(series)[0][0][:, 0], standard[last])
+    np.testing.assert_array_equal(steps.arrays(series)[0][0][:, 0], standard)
+
+
+@pytest.mark.parametrize("times", [None, np.arange(20.0)[None] * 3])
+def test_series_with_even_steps_have_one_reading(times):
+    x = np.random.default_rng(0).normal(size=(1, 20))
+    series = as_collection(x, times=times)
+    (only,) = Preparation.of(series).readings(series)
+    np.testing.assert_allclose(only.arrays(series)[0][0], Preparation.of(series).arrays(series)[0][0], atol=1e-6)
 
 
 def test_each_series_by_itself():

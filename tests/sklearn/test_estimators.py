@@ -155,6 +155,9 @@ def test_a_budget_in_minutes_is_kept(monkeypatch):
         ({"members": -1}, X, Y, "members=-1 must be a whole number"),
         ({"random_states": False}, X, Y, "there is no model to fit"),
         ({}, np.full((24, 5, 2), [1, np.nan]), Y, "channel 1 has no values"),
+        ({}, X, [None, *Y[1:]], "y of series 0 is missing; leave the series out"),
+        ({}, X, np.where(np.arange(24) == 3, np.nan, 1), "y of series 3 is missing; leave the series out"),
+        ({}, np.where(np.arange(40) == 7, "x", X.astype(object)), Y, "step 7 of series 0 is 'x', expected a number"),
     ],
 )
 def test_mistakes_are_named(settings, x, y, message):
@@ -179,6 +182,53 @@ def test_times_are_given_to_fit_and_predict_or_to_neither():
         quick().fit(X, Y, times=times).predict(X)
     with pytest.raises(ValueError, match="x has times, but fit was given none"):
         quick().fit(X, Y).predict(X, times=times)
+
+
+@pytest.mark.parametrize("meaningful", [True, False])
+def test_times_are_read_only_if_they_help(meaningful, tmp_path):
+    """The labels depend on the frequency in time, or on the frequency in steps, for which the times are noise."""
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    x = np.sin(FREQUENCY[:, None] * times) if meaningful else X
+    model = quick().fit(x, Y, times=times)
+    (member,) = model.ensemble_.members
+    reads_times = member.preparation.unit is not None
+    assert reads_times == meaningful
+    assert model.score(x, Y, times=times) > 0.9
+    again = s7.load(s7.save(model, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(again.predict_proba(x, times=times), model.predict_proba(x, times=times))
+
+
+def test_readings_are_answered_together(monkeypatch):
+    monkeypatch.setattr("s7.estimation.ridge.best_blocks", lambda blocks, *others, **settings: (0, 1, 2, 3))
+    times = np.cumsum(np.random.default_rng(0).exponential(size=X.shape), 1)
+    model = quick(S7Regressor).fit(X, FREQUENCY, times=times)
+    (member,) = model.ensemble_.members
+    assert len(member.others) == 3
+    np.testing.assert_allclose(model.predict(X, times=times), FREQUENCY, atol=0.1)
+
+
+def test_mistakes_in_long_frames_are_named():
+    frame = pd.DataFrame({"id": np.repeat(range(4), 5), "v": np.arange(20.0), "y": np.repeat(list("abab"), 5)})
+    model = quick().fit(frame, "y", group="id")
+    with pytest.raises(ValueError, match="no column 'id'; known: v"):
+        model.predict(frame[["v"]])
+    with pytest.raises(ValueError, match="row 7 has 'x' in column v, expected a number"):
+        quick().fit(frame.assign(v=frame["v"].astype(object).where(frame.index != 7, "x")), "y", group="id")
+
+
+@pytest.mark.parametrize("kind", [S7Classifier, S7Regressor])
+def test_unusual_series(kind):
+    """Few series, unequal classes, a constant channel, a channel that one series does not have, very short series."""
+    rng = np.random.default_rng(0)
+    x = np.stack([X, np.ones_like(X), X[:, ::-1]], 2)
+    x[3, :, 2] = np.nan
+    ragged = [part[: 1 + 13 * (n % 4)] for n, part in enumerate(x)]
+    y = np.arange(24) < 3
+    assert np.isfinite(quick(kind).fit(ragged, y).predict(x)).all()
+    few = quick(kind).fit(x[:3], y[1:4], times=np.cumsum(rng.exponential(size=(3, 40)), 1))
+    late = np.cumsum(rng.exponential(size=(24, 40)), 1)
+    late[5, -1] = 1e12
+    assert np.isfinite(few.predict(x, times=late)).all()
 
 
 def test_few_series_are_fitted_without_training():

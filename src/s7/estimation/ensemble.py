@@ -23,21 +23,22 @@ class Member(eqx.Module):
         preparation: What is done to series before the model reads them.
         weight: The share of the model in the answer of the ensemble.
         temperature: The divisor of its logits; 1 in regression.
+        others: Random states that read the series differently and were fitted together with the model, whose own
+            outputs are added to theirs.
     """
 
     model: eqx.Module
     preparation: Preparation = eqx.field(static=True)
     weight: float = eqx.field(static=True, default=1.0)
     temperature: float = eqx.field(static=True, default=1.0)
+    others: tuple["Member", ...] = ()
 
     def outputs(self, series: Collection, name: str = "x") -> Any:
         """The outputs: (N, outputs), or a list of (steps, outputs) with one output per step."""
         samples = self.preparation(series, name=name)
-        return (
-            outputs_of(self.model, samples)
-            if isinstance(self.model, RandomStates)
-            else outputs_for(self.model, samples)
-        )
+        if not isinstance(self.model, RandomStates):
+            return outputs_for(self.model, samples)
+        return sum((other.outputs(series, name) for other in self.others), outputs_of(self.model, samples))
 
 
 class Ensemble(eqx.Module):
@@ -87,7 +88,7 @@ class Ensemble(eqx.Module):
     @property
     def parameter_count(self) -> int:
         """The number of parameters of all members."""
-        arrays = eqx.filter([member.model for member in self.members], eqx.is_inexact_array)
+        arrays = eqx.filter(self.members, eqx.is_inexact_array)
         return sum(q.size for q in jax.tree.leaves(arrays))
 
 

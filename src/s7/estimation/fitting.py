@@ -22,7 +22,7 @@ from s7.data.samples import Samples
 from s7.estimation import ridge
 from s7.estimation.defaults import Plan, Traits, head_for, members_for, plan_for
 from s7.estimation.ensemble import Ensemble, Member
-from s7.estimation.random_states import features_of, random_states, with_thresholds
+from s7.estimation.random_states import RandomStates, features_of, random_states, with_thresholds
 from s7.series.collection import Collection
 from s7.series.preparation import Preparation
 from s7.training.api import train
@@ -43,6 +43,8 @@ ENOUGH_OF_A_CLASS = 5
 LARGEST_PENALTY = 0.1
 # With more samples than this, the decomposition of the ridge regression is too slow; models are trained instead.
 MOST_FOR_RIDGE = 8000
+# Readings of irregular series are compared on this many samples at most: each comparison costs a decomposition.
+MOST_TO_COMPARE = 1000
 
 
 @dataclass(frozen=True)
@@ -169,24 +171,45 @@ def folds_of(target: Target, samples: int, count: int, seed: int) -> list[Int[np
 
 
 def _closed_form(series: Collection, target: Target, preparation: Preparation, seed: int) -> Candidate:
+    """Random states with the readings of irregular series that have the smallest leave-one-out error together."""
     rng = np.random.default_rng(seed)
-    # Fractions of steps are fractions of time only if the steps are even.
-    preparation = preparation.on_grid(series)
-    values, dt = preparation.arrays(series)
-    samples = Samples.of(values, np.zeros(len(series), int), dt)
-    duration = float(np.median(samples.lengths)) if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
-    model = random_states(samples.event_shape[0], duration, rng, kernels=KERNELS, outputs=target.outputs)
-    model = with_thresholds(model, values, dt, rng)
-    features = features_of(model, samples)
     wanted = _as_numbers(target)
     rare = bool(target.classes) and len(series) < ENOUGH_OF_A_CLASS * len(target.classes)
-    solved = ridge.solve(features, wanted, largest=LARGEST_PENALTY if rare else np.inf)
-    model = eqx.tree_at(
-        lambda q: (q.W, q.c), model, (jnp.asarray(solved.W.T, jnp.float32), jnp.asarray(solved.c, jnp.float32))
-    )
+    largest = LARGEST_PENALTY if rare else np.inf
+    # Fractions of steps are fractions of time only if the steps are even.
+    readings = preparation.readings(series)
+    parts = [_random_states(series, reading, target.outputs, rng) for reading in readings]
+    features = [found for _, found in parts]
+    rows = rng.permutation(len(series))[:MOST_TO_COMPARE]
+    # Readings one after the other, or the last one alone, for which the times have no meaning.
+    candidates = [tuple(range(n + 1)) for n in range(len(readings))]
+    candidates += [(len(readings) - 1,)] if len(readings) > 1 else []
+    chosen = candidates[0]
+    if len(candidates) > 1:
+        chosen = ridge.best_blocks([part[rows] for part in features], wanted[rows], candidates, largest=largest)
+    solved = ridge.solve([features[n] for n in chosen], wanted, largest=largest)
     temperature = _temperature(solved.left_out, target.values) if target.classes else 1.0
-    member = Member(model, preparation, 1.0, temperature)
+    members: list[Member] = []
+    for n, W in zip(chosen, solved.W, strict=True):
+        # The constant is that of all readings together.
+        c = np.zeros_like(solved.c) if members else solved.c
+        readout = jnp.asarray(W.T, jnp.float32), jnp.asarray(c, jnp.float32)
+        members.append(Member(eqx.tree_at(lambda q: (q.W, q.c), parts[n][0], readout), readings[n]))
+    first, *others = members
+    member = replace(first, temperature=temperature, others=tuple(others))
     return Candidate(member, np.arange(len(series)), solved.left_out)
+
+
+def _random_states(
+    series: Collection, reading: Preparation, outputs: int, rng: np.random.Generator
+) -> tuple[RandomStates, Float[np.ndarray, "N F"]]:
+    """Random states for one reading of the series, without a readout, and their features."""
+    values, dt = reading.arrays(series)
+    samples = Samples.of(values, np.zeros(len(series), int), dt)
+    duration = float(np.median(samples.lengths)) if dt is None else float(np.mean([gaps.sum() for gaps in dt]))
+    model = random_states(samples.event_shape[0], duration, rng, kernels=KERNELS, outputs=outputs)
+    model = with_thresholds(model, values, dt, rng)
+    return model, features_of(model, samples)
 
 
 def _as_numbers(target: Target) -> Float[np.ndarray, "N O"]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from s7.series.table import is_number
 from s7.settings import unknown
 
 
@@ -31,7 +32,8 @@ def from_frame(
         entry per step. None without `target`.
 
     Raises:
-        ValueError: A column is missing (the message lists those that there are), or a group or a time is.
+        ValueError: A column is missing (the message lists those that there are), or a group or a time is, or a value is
+            not a number.
 
     Examples:
         >>> import pandas as pd
@@ -56,6 +58,8 @@ def from_frame(
             raise ValueError(f"row {int(np.argmax(missing))} has no value in column {column}")
     if not len(frame):
         raise ValueError("the frame is empty")
+    for column in features:
+        _check_numbers(frame[column], column)
     parts, targets = [], []
     for _, part in frame.groupby(group, sort=False):
         if time is not None:
@@ -64,6 +68,14 @@ def from_frame(
         read = part[list(features)]
         parts.append(read.set_axis(part[time].to_numpy()) if time is not None else read.reset_index(drop=True))
     return parts, None if target is None else _targets(targets)
+
+
+def _check_numbers(values: Any, column: Any) -> None:
+    if values.to_numpy().dtype.kind in "iufb":
+        return
+    for row, (value, missing) in enumerate(zip(values.tolist(), values.isna().tolist(), strict=True)):
+        if not missing and not is_number(value):
+            raise ValueError(f"row {row} has {value!r} in column {column}, expected a number; leave the column out")
 
 
 def _targets(targets: list[Any]) -> Any:

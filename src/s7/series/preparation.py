@@ -1,7 +1,7 @@
 """From series as they are to what a model reads: missing values, standardization, gaps and patches."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -15,6 +15,7 @@ LIMIT = 20.0
 # Even times are at most this many times as dense as the steps of the training data, and at most this many in all.
 FINEST = 4
 LONGEST = 8192
+Interpolation = Literal["linear", "hold"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Preparation:
         patch: The number of steps that are one event.
         grid: The step of even times at which irregular series are interpolated, in units of `unit`; None to give the
             model the steps as they are, with their gaps.
+        interpolation: Whether a series is linear between its steps, or keeps the value of a step until the next one.
     """
 
     mean: tuple[float, ...]
@@ -41,6 +43,7 @@ class Preparation:
     per_series: bool = False
     patch: int = 1
     grid: float | None = None
+    interpolation: Interpolation = "linear"
 
     @classmethod
     def of(cls, train: Collection) -> "Preparation":
@@ -78,17 +81,28 @@ class Preparation:
         """Whether the model is given gaps."""
         return self.unit is not None and self.grid is None
 
-    def on_grid(self, train: Collection) -> "Preparation":
-        """The preparation that interpolates irregular series at even times, as fine as most gaps of training data."""
+    def readings(self, train: Collection) -> tuple["Preparation", ...]:
+        """Preparations that give irregular series even steps, with less and less trust in the times between the steps.
+
+        Series are linear between the steps, at times as fine as most gaps of the training data; the same at times as
+        coarse as the mean gap; they keep the value of a step until the next one, at fine times; or the steps are taken
+        to be even, whatever the times are. Series whose steps are even have one reading.
+        """
         if self.unit is None:
-            return self
+            return (self,)
         dt = _without_empty_rows(train, "training data")[1]
         gaps = np.concatenate([part[1:] for part in dt]) / self.unit
         positive = gaps[gaps > 0]
         if not len(positive):
-            return self
+            return (self,)
         longest = max(float(part[1:].sum()) for part in dt) / self.unit
-        return replace(self, grid=max(float(np.quantile(positive, 0.1)), 1 / FINEST, longest / LONGEST))
+        step = max(float(np.quantile(positive, 0.1)), 1 / FINEST, longest / LONGEST)
+        fine = replace(self, grid=step)
+        if np.ptp(gaps) < 1e-6:
+            return (fine,)
+        # Times that are hardly coarser would tell nothing new.
+        coarse = [replace(fine, grid=1.0)] if step <= 0.5 else []
+        return (fine, *coarse, replace(fine, interpolation="hold"), replace(self, unit=None))
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -125,7 +139,8 @@ class Preparation:
         between = [part / self.unit for part in between]
         if self.grid is None:
             return rows, between
-        return [interpolated(part, dt, self.grid) for part, dt in zip(rows, between, strict=True)], None
+        at = held if self.interpolation == "hold" else interpolated
+        return [at(part, dt, self.grid) for part, dt in zip(rows, between, strict=True)], None
 
     def _standardized(self, values: Float[np.ndarray, "L C"]) -> Float[np.ndarray, "L F"]:
         mean, scale = np.array(self.mean), np.array(self.scale)
@@ -150,8 +165,25 @@ def interpolated(
         step: The distance of the even times.
     """
     times = np.cumsum(dt) - dt[0]
-    even = np.arange(int(times[-1] / step + 1e-6) + 1) * step
-    return np.stack([np.interp(even, times, column) for column in values.T], 1).astype(values.dtype)
+    return np.stack([np.interp(_even(times, step), times, column) for column in values.T], 1).astype(values.dtype)
+
+
+def held(values: Float[np.ndarray, "L F"], dt: Float[np.ndarray, " L"], step: float) -> Float[np.ndarray, "K F"]:
+    """A series at even times from its first step to its last, with the value of the last step at each of them.
+
+    Args:
+        values: The values.
+        dt: The gaps before them.
+        step: The distance of the even times.
+    """
+    times = np.cumsum(dt) - dt[0]
+    return values[np.searchsorted(times, _even(times, step) + 1e-6 * step, side="right") - 1]
+
+
+def _even(times: Float[np.ndarray, " L"], step: float) -> Float[np.ndarray, " K"]:
+    # A new series that spans much more time than those of the training data is read more coarsely.
+    step = max(step, float(times[-1]) / (2 * LONGEST))
+    return np.arange(int(times[-1] / step + 1e-6) + 1) * step
 
 
 def forward_filled(values: Float[np.ndarray, "L C"]) -> Float[np.ndarray, "L C"]:

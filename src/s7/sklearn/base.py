@@ -12,6 +12,7 @@ from s7.estimation.fitting import Request
 from s7.estimation.stored import StoredEstimator
 from s7.series.collection import Collection, as_collection, is_list_of_frames
 from s7.series.long_format import from_frame
+from s7.series.table import is_number
 
 # Settings of the trained models; None stands for a value that is derived from the data.
 PLANNED = ("steps", "patch", "width", "state", "depth", "dropout", "batch_size", "learning_rate")
@@ -66,8 +67,8 @@ class Estimator(BaseEstimator):
 
     def _read(self, x: Any, times: Any, dt: Any, *, reset: bool, y: Any = None) -> tuple[Collection, Any]:
         """The series, and the targets if they are in the same frame as the series."""
-        if hasattr(x, "columns") and (self._long(x, reset) is not None):
-            group, time = self._long(x, reset)
+        if hasattr(x, "columns") and self._long(x) is not None:
+            group, time = self._long(x)
             target = y if isinstance(y, str) else None
             kept = None if reset else list(self.channels_)
             x, found = from_frame(x, group=group, time=time, target=target, features=kept)
@@ -77,6 +78,7 @@ class Estimator(BaseEstimator):
                 f"y={y!r} names a column, but x is not a long-format frame; pass group=, the column of ids"
             )
         if _is_table(x):
+            _check_numbers(x)
             x = validate_data(self, x, dtype="numeric", ensure_all_finite="allow-nan", reset=reset)
         series = as_collection(x, times=times, dt=dt, layout=self.layout)
         if reset:
@@ -103,9 +105,10 @@ class Estimator(BaseEstimator):
             raise ValueError("x has times, but fit was given none; omit them, or pass times= or dt= to fit too")
         return series
 
-    def _long(self, x: Any, reset: bool) -> Any:
+    def _long(self, x: Any) -> Any:
+        """The columns of ids and times, if this is a long-format frame."""
         group = getattr(self, "_group", None)
-        return None if group is None or (group not in x.columns and not reset) else (group, self._time)
+        return None if group is None or (group not in x.columns and not _is_table(x)) else (group, self._time)
 
     def _remember_columns(self, group: str | None, time: str | None) -> None:
         self._group, self._time = group, time
@@ -194,6 +197,16 @@ def _is_table(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return bool(x) and not hasattr(x[0], "__array__") and not hasattr(x[0], "iloc") and _is_rectangular(x)
     return getattr(x, "ndim", 2) != 3 and not (isinstance(x, np.ndarray) and x.dtype == object and x.ndim == 1)
+
+
+def _check_numbers(x: Any) -> None:
+    """Name the first text in a table of numbers, which may hold numbers as text elsewhere."""
+    rows = x if isinstance(x, np.ndarray) else x.to_numpy() if hasattr(x, "to_numpy") else None
+    if rows is None or rows.dtype != object or rows.ndim != 2:
+        return
+    for (n, step), value in np.ndenumerate(rows):
+        if isinstance(value, str) and not is_number(value):
+            raise ValueError(f"x: step {step} of series {n} is {value!r}, expected a number")
 
 
 def _has_series_in_cells(frame: Any) -> bool:

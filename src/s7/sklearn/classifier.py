@@ -117,10 +117,13 @@ class S7Classifier(ClassifierMixin, Estimator):
             return Target(np.split(codes, ends), tuple(self.classes_.tolist()), per_step=True)
         y = column_or_1d(y, warn=True)
         check_consistent_length(series.values, y)
+        missing = [label is None or label != label for label in y.tolist()]
+        if any(missing):
+            raise ValueError(f"y of series {missing.index(True)} is missing; leave the series out")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs at least two classes")
+            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two classes")
         return Target(codes, tuple(self.classes_.tolist()))
 
     def _stored(self) -> tuple[str, ...]:
