@@ -7,9 +7,9 @@ times, which are nearly the same on a busy machine. Deviations are relative to f
 """
 
 import argparse
-import os
-import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 
 import s7
 from s7.bench.timing import best_of
+from s7.machine import working_clock
 from s7.recomputation import COMPILER_OPTIONS, recomputed_blocks
 from s7.training.steps import planned_bytes
 
@@ -47,6 +48,11 @@ def compiled(model: s7.S7Model, batch: tuple, backend: str, kept: str | None, lo
         stack.enter_context(recomputed_blocks(kept))
         options = None if kept is None else COMPILER_OPTIONS
         return jax.jit(jax.grad(loss, has_aux=True)).lower(model).compile(compiler_options=options)
+
+
+def run(program: Callable, model: s7.S7Model) -> None:
+    """Run a compiled function to its end."""
+    jax.block_until_ready(program(model))
 
 
 def deviation(found, expected) -> float:
@@ -81,16 +87,8 @@ def main() -> None:
     programs = {variant: compiled(model, batch, *variant[1:]) for variant in VARIANTS}
     results = {variant: program(model) for variant, program in programs.items()}
     gradient, outputs = results[VARIANTS[0]]
-    clock = time.process_time if os.environ.get("S7_THREADS") == "1" else time.perf_counter
-    seconds = best_of(
-        given.runs,
-        {
-            str(variant): lambda program=program: jax.block_until_ready(program(model))
-            for variant, program in programs.items()
-        },
-        seconds=60,
-        clock=clock,
-    )
+    runs = {str(variant): partial(run, program, model) for variant, program in programs.items()}
+    seconds = best_of(given.runs, runs, seconds=60, clock=working_clock())
     print("| backend | variant | memory | time | outputs | gradients |\n|---|---|---|---|---|---|")
     for variant, program in programs.items():
         name, backend, *_ = variant

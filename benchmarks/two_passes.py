@@ -30,8 +30,16 @@ CASES = {
 def seconds(length: int, stages: tuple, encoder) -> dict[str, float]:
     """The processor time of the gradient on one device and on two."""
     rng = np.random.default_rng(0)
-    options = {"width": 32, "state": 16, "form": s7.Factored(rank=8), "time_unit": 1.0}
-    model = s7.S7Model(encoder=encoder, head=s7.Mean(2), stages=stages, **options, key=jax.random.key(0))
+    model = s7.S7Model(
+        encoder=encoder,
+        head=s7.Mean(2),
+        stages=stages,
+        width=32,
+        state=16,
+        form=s7.Factored(rank=8),
+        time_unit=1.0,
+        key=jax.random.key(0),
+    )
     if isinstance(encoder, s7.LinearEncoder):
         inputs = rng.normal(size=(length, 2)).astype(np.float32)
     else:
