@@ -26,10 +26,17 @@ struct Chunks {
     return {events, tiles, fewest < most ? fewest : most};
   }
 
+  // The first tile of a chunk. The largest chunks come first: threads that take one chunk after another then end
+  // together.
+  int64_t begin(int64_t chunk) const {
+    const int64_t larger = tiles % count;
+    return chunk * (tiles / count) + (chunk < larger ? chunk : larger);
+  }
+
   // Calls task(first event, number of events) for each tile of a chunk.
   template <class F>
   void for_tiles(int64_t chunk, F task) const {
-    for (int64_t tile = chunk * tiles / count; tile < (chunk + 1) * tiles / count; ++tile) {
+    for (int64_t tile = begin(chunk); tile < begin(chunk + 1); ++tile) {
       const int64_t first = tile * kTile, left = events - first;
       task(first, left < kTile ? left : kTile);
     }
