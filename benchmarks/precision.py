@@ -10,6 +10,7 @@ import argparse
 import os
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +50,11 @@ def compiled(model: s7.S7Model, batch: tuple, backend: str, kept: str | None, lo
         return jax.jit(jax.grad(loss, has_aux=True)).lower(model).compile(compiler_options=options)
 
 
+def finished(program, model: s7.S7Model):
+    """The results of a program, once they are computed."""
+    return jax.block_until_ready(program(model))
+
+
 def deviation(found, expected) -> float:
     """The norm of the difference of two trees, relative to that of the second."""
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
@@ -82,15 +88,8 @@ def main() -> None:
     results = {variant: program(model) for variant, program in programs.items()}
     gradient, outputs = results[VARIANTS[0]]
     clock = time.process_time if os.environ.get("S7_THREADS") == "1" else time.perf_counter
-    seconds = best_of(
-        given.runs,
-        {
-            str(variant): lambda program=program: jax.block_until_ready(program(model))
-            for variant, program in programs.items()
-        },
-        seconds=60,
-        clock=clock,
-    )
+    runs = {str(variant): partial(finished, program, model) for variant, program in programs.items()}
+    seconds = best_of(given.runs, runs, seconds=60, clock=clock)
     print("| backend | variant | memory | time | outputs | gradients |\n|---|---|---|---|---|---|")
     for variant, program in programs.items():
         name, backend, *_ = variant

@@ -10,6 +10,8 @@ os.environ |= {"S7_THREADS": "1"}
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=2"
 
 import time
+from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +32,7 @@ CASES = {
 def seconds(length: int, stages: tuple, encoder) -> dict[str, float]:
     """The processor time of the gradient on one device and on two."""
     rng = np.random.default_rng(0)
-    options = {"width": 32, "state": 16, "form": s7.Factored(rank=8), "time_unit": 1.0}
+    options: dict[str, Any] = {"width": 32, "state": 16, "form": s7.Factored(rank=8), "time_unit": 1.0}
     model = s7.S7Model(encoder=encoder, head=s7.Mean(2), stages=stages, **options, key=jax.random.key(0))
     if isinstance(encoder, s7.LinearEncoder):
         inputs = rng.normal(size=(length, 2)).astype(np.float32)
@@ -52,8 +54,12 @@ def seconds(length: int, stages: tuple, encoder) -> dict[str, float]:
         name: jax.jit(jax.grad(function)).lower(model).compile()
         for name, function in (("one device", whole), ("two devices", lambda model: divided(model, inputs, dt).sum()))
     }
-    runs = {name: lambda run=run: jax.block_until_ready(run(model)) for name, run in programs.items()}
+    runs = {name: partial(_finished, program, model) for name, program in programs.items()}
     return best_of(12, runs, seconds=20, clock=time.process_time)
+
+
+def _finished(program, model):
+    return jax.block_until_ready(program(model))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from s7.signal import Signal
 _kept = jax.make_user_context(None)
 
 # The CPU compiler would drop the barriers between a computation and its repetition, and then merge the two.
-COMPILER_OPTIONS = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+COMPILER_OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "cse_barrier_expander"}
 
 
 def recomputed_blocks(precision: str | None) -> AbstractContextManager[None]:
