@@ -10,6 +10,8 @@ os.environ |= {"S7_THREADS": "1"}
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=2"
 
 import time
+from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -60,8 +62,12 @@ def seconds(length: int, stages: tuple, encoder) -> dict[str, float]:
         name: jax.jit(jax.grad(function)).lower(model).compile()
         for name, function in (("one device", whole), ("two devices", lambda model: divided(model, inputs, dt).sum()))
     }
-    runs = {name: lambda run=run: jax.block_until_ready(run(model)) for name, run in programs.items()}
+    runs = {name: partial(_finished, program, model) for name, program in programs.items()}
     return best_of(12, runs, seconds=20, clock=time.process_time)
+
+
+def _finished(program, model):
+    return jax.block_until_ready(program(model))
 
 
 if __name__ == "__main__":
