@@ -11,7 +11,6 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false --xla_force_host_p
 
 import time
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
