@@ -160,7 +160,7 @@ def _add_trained(document: Document, lines: Sequence[dict[str, Any]]) -> None:
         return
     document.paragraph(
         "With fewer than 500 series, the defaults fit random states alone. Accuracy in 5-fold cross-validation on the "
-        "training data with all steps, one seed, without a trained model (`python -m benchmarks.ucr --cv`) and with "
+        "training data with all steps, without a trained model (`python -m benchmarks.ucr --cv --seeds 0`) and with "
         """one (`--settings '{"members": 1}' --label "one trained model"`), whose share is chosen on the series that """
         "it leaves out; and seconds of processor time for five fits:"
     )
