@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from s7.job import Job
 from s7.presets.user_file import PresetFile
 from s7.tune.search import Search
 from s7.tune.summary import Summary
@@ -45,7 +46,7 @@ def test_a_search_finds_better_settings_than_the_preset(open_search, work, tmp_p
     preset = PresetFile.read(search.out / "best.toml")
     assert (preset.task, preset.model, preset.preset) == ("fitzhugh-nagumo", "s7", "ours")
     assert preset.settings["train"]["learning_rate"] == pytest.approx(summary.best.values["train.learning_rate"], 1e-3)
-    assert preset.settings["train"]["epochs"] == 200  # of the preset, not of a trial
+    assert preset.settings["train"]["epochs"] == Job("fitzhugh-nagumo").training().epochs  # not those of a trial
     # The same seed gives the same trials.
     again = Search.open(config(), tmp_path / "again")
     assert [one.values for one in work(again, trials=3).trials] == [one.values for one in summary.trials[:3]]
