@@ -117,7 +117,8 @@ def run(options: argparse.Namespace) -> int:
                 f"--processes {options.processes}: this is one of {place.count} processes; omit the option"
             )
     interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {shlex.join(again)}")
-    with _requested(folder, options, place), interrupts.installed():
+    # In this order, so that whoever finds the request on disk can stop the run with a message.
+    with interrupts.installed(), _requested(folder, options, place):
         return _train(options, folder, place, interrupts, shlex.join(again))
 
 
