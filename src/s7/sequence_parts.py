@@ -43,7 +43,7 @@ def sequence_parallel(axis: str) -> AbstractContextManager[None]:
         ...     with s7.sequence_parallel("events"):
         ...         return model(inputs, None, length)
         >>> whole = jax.shard_map(part, mesh=mesh, in_specs=(P("events"), P()), out_specs=P(), check_vma=False)
-        >>> whole(np.zeros((64, 1), np.float32), 60).shape
+        >>> jax.jit(whole)(np.zeros((64, 1), np.float32), 60).shape
         (2,)
     """
     return _axis(axis)
