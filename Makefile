@@ -12,14 +12,18 @@ export PYTHONDONTWRITEBYTECODE :=
 
 setup: .venv/installed
 
-# This also builds the native kernels, again whenever their sources change. The build requirements are installed first,
-# because an isolated build would install jaxlib a second time. Modules are byte-compiled when they are first imported:
-# most of them never are.
+# This also builds the native kernels, again whenever their sources change, while the other packages are downloaded. The
+# build requirements are installed first, because an isolated build would install jaxlib a second time. Modules are
+# byte-compiled when they are first imported: most of them never are.
+REQUIREMENTS := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
 	$(PIP) 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(BIN)/python -c '$(REQUIREMENTS)' > .venv/requirements.txt
+	$(PIP) --no-build-isolation --no-deps --editable . & \
+		$(PIP) --requirement .venv/requirements.txt; status=$$?; wait $$! && exit $$status
 	touch $@
 
 lint: setup
