@@ -6,7 +6,7 @@ WORKERS ?= 2
 # which would compile JAX's modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup test pytest lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
+.PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
 .PHONY: results results-long clean
 .PHONY: fuzz memory
 
@@ -33,11 +33,7 @@ lint: setup
 	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.hpp src/s7/native/*.cc tests/native/*.cc \
 		tests/edge/*.cc examples/edge/*.c examples/edge/*.cc
 
-# Lint takes one core for half a minute, so it runs beside the tests.
-test: setup
-	$(MAKE) --no-print-directory --jobs=2 lint pytest
-
-pytest: setup
+test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # Test the native kernels against plain loops under the sanitizers. Needs only g++.
