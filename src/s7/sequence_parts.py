@@ -7,7 +7,7 @@ gradient with respect to the state before part n as far as it affects part n onl
 
     before_{n+1} = product_n * before_n + last_n          after_{n-1} = product_n * after_n + λ_n
 
-The first passes store nothing that is as long as the sequence, so the memory of a device is proportional to its part.
+The first passes keep nothing that is as long as a part until the backward pass, so little memory is needed twice.
 
 Within `sequence_parallel`, which is used inside of `jax.shard_map`, all that looks beyond one event works across parts:
 gaps of a reversed scan, starts of packed sequences, averages of heads, statistics of batch norms.
