@@ -13,17 +13,22 @@ export PYTHONDONTWRITEBYTECODE :=
 setup: .venv/installed
 
 # This also builds the native kernels, again whenever their sources change, while the other packages are downloaded. The
-# build requirements are installed first, because an isolated build would install jaxlib a second time. Modules are
+# build requirements are installed first, because an isolated build would install jaxlib a second time. uv takes a
+# quarter of pip's time; pip takes its place where uv cannot be had or does not find the packages. Modules are
 # byte-compiled when they are first imported: most of them never are.
 REQUIREMENTS := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 .venv/installed: pyproject.toml hatch_build.py $(wildcard src/s7/native/*.cc src/s7/native/*.h)
 	$(PYTHON) -m venv .venv
-	$(PIP) 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10'
 	$(BIN)/python -c '$(REQUIREMENTS)' > .venv/requirements.txt
+	printf '%s\n' 'hatchling>=1.27' 'editables>=0.5' 'jaxlib>=0.10' > .venv/build.txt
+	$(PIP) uv || true
+	$(UV) --requirement .venv/build.txt || $(PIP) --requirement .venv/build.txt
 	$(PIP) --no-build-isolation --no-deps --editable . & \
-		$(PIP) --requirement .venv/requirements.txt; status=$$?; wait $$! && exit $$status
+		{ $(UV) --requirement .venv/requirements.txt || $(PIP) --requirement .venv/requirements.txt; }; \
+		status=$$?; wait $$! && exit $$status
 	touch $@
 
 lint: setup

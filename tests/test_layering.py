@@ -31,7 +31,7 @@ LAYERS = (
     "data",
     "series",
     "events",
-    "arrays native sequence_parts backend_selection checks initialization contractions recurrence dropout"
+    "arrays eager native sequence_parts backend_selection checks initialization contractions recurrence dropout"
     " standardization signal recomputation",
     "norm transitions forms pooling compute fused",
     "sequence_layer layer gating block reference",

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import fused
 from s7.dropout import Dropout
+from s7.eager import compiled
 from s7.forms import Form, Full
 from s7.gating import end_block, tail
 from s7.initialization import constant, draw, split
@@ -170,6 +171,7 @@ class Block(eqx.Module):
         pending = Pending.empty(self.layer.width, self.layer.dtype) if self.stride > 1 else None
         return BlockState(self.layer.init_state(), pending)
 
+    @compiled
     def __call__(
         self,
         signal: Signal,
@@ -207,6 +209,7 @@ class Block(eqx.Module):
         out, x, moments = self._transform(signal, read, above, x, key, batch_axis)
         return out, None if state is None else BlockState(x, pending), moments
 
+    @compiled
     def step(
         self, signal: Signal, state: BlockState, complete: bool | Bool[Array, ""]
     ) -> tuple[Signal, BlockState, bool | Bool[Array, ""]]:

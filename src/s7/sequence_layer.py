@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, DTypeLike, Float, PRNGKeyArray
 
 from s7 import checks
+from s7.eager import compiled
 from s7.registry import Registered
 from s7.sequence_parts import shifted
 from s7.signal import REGULAR, Rows, Timing
@@ -138,7 +139,7 @@ class SequenceLayer(eqx.Module):
             The outputs, and the state after the last event.
         """
         events, *timing = self.validate(u, dt, mask, reset)
-        return self.apply(events, Timing(*timing), state)
+        return _apply(self, events, Timing(*timing), state)
 
     def step(
         self, u: Float[ArrayLike, " H"], state: Any, dt: ArrayLike | None = None
@@ -178,6 +179,11 @@ class SequenceLayer(eqx.Module):
             u = jnp.where(mask[:, None], u, 0)
             dt = None if dt is None else jnp.where(mask, dt, 0)
         return u, dt, mask, reset
+
+
+@compiled
+def _apply(layer: SequenceLayer, events: Array, timing: Timing, state: Any) -> tuple[Array, Any]:
+    return layer.apply(events, timing, state)
 
 
 @dataclass(frozen=True)
