@@ -14,6 +14,7 @@ from s7.capacity import check_capacity
 from s7.config import ModelConfig, build_config, with_stages
 from s7.data.folder import DataFolder
 from s7.encoders import Encoder, LinearEncoder
+from s7.files import load
 from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
@@ -26,6 +27,7 @@ from s7.training import Callback, TrainConfig
 from s7.training.group import Group
 from s7.training.run import Run, Trained
 from s7.training.splits import prepare
+from s7.transfer import transferred
 
 SECTIONS = ("data", "model", "train")
 _FROM_DATA = ("encoder", "head")
@@ -45,6 +47,7 @@ class Job:
         test: Whether to evaluate the test data. Use False while choosing settings.
         variant: A name for these settings in reports.
         minutes: Train for about this long instead of for `train.epochs`.
+        init: A run, a model file or the name of a shared model to start from; empty for new parameters.
     """
 
     task: str
@@ -56,6 +59,7 @@ class Job:
     test: bool = True
     variant: str = ""
     minutes: float | None = None
+    init: str = ""
 
     def __post_init__(self):
         kind = find_task(self.task)
@@ -146,12 +150,18 @@ class Job:
 
     def new_model(self, problem: Problem) -> S7Model:
         """The model with its initial parameters."""
-        return S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+        model = S7Model(self.model_config(problem), key=jax.random.key(self.seed))
+        if not self.init:
+            return model
+        try:
+            return transferred(model, load(self.init))
+        except ValueError as error:
+            raise ValueError(f"init={self.init}: {error}") from None
 
     def config(self, problem: Problem) -> Table:
         """The contents of config.toml: every setting, also those left at their defaults."""
         head = {"task": self.task, "preset": self.preset, "protocol": self.protocol, "seed": self.seed}
-        head |= {"test": self.test, "variant": self.variant}
+        head |= {"test": self.test, "variant": self.variant, "init": self.init}
         sections = self._sections(self.model_config(problem))
         return head | sections | {"model": {"kind": self.model} | sections["model"]}
 
@@ -175,7 +185,7 @@ class Job:
             settings = merge(settings, from_assignments(config.get("set", [])))
         elif "minutes" in config:  # the steps were measured
             settings["train"].pop("steps", None)
-        names = ("task", "preset", "protocol", "seed", "test", "variant", "minutes")
+        names = ("task", "preset", "protocol", "seed", "test", "variant", "minutes", "init")
         return cls(model=model, settings=settings, **{name: config[name] for name in names if name in config})
 
     def difference(self, settings: Table) -> str | None:

@@ -272,7 +272,12 @@ class RunRecord:
             return None
         words = ["s7", "train", self.task]
         named = {"--model": "" if self.model == "s7" else self.model, "--preset": self.preset}
-        named |= {"--protocol": self.protocol, "--seed": str(self.seed), "--variant": self.variant}
+        named |= {
+            "--protocol": self.protocol,
+            "--seed": str(self.seed),
+            "--variant": self.variant,
+            "--init": self._text("init"),
+        }
         for option, value in named.items():
             words += [option, value] if value else []
         if not self.tests:

@@ -32,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--minutes", type=duration, metavar="M", help="train for about M minutes: measure the speed, then set the steps"
     )
     parser.add_argument("--variant", default="", metavar="NAME", help="name of these settings in reports")
+    parser.add_argument(
+        "--init",
+        default="",
+        metavar="MODEL",
+        help="start from the encoder and the blocks of a trained model: a run, a model file or a name such as s7/text",
+    )
     parser.add_argument("--resume", action="store_true", help="continue the run in the run folder")
     parser.add_argument(
         "--processes",
@@ -156,7 +162,7 @@ def _requested(folder: "RunFolder", options: argparse.Namespace, place: "Place |
 
 
 def _request(options: argparse.Namespace) -> dict[str, Any]:
-    request = {name: getattr(options, name) for name in ("task", "preset", "protocol", "seed", "variant")}
+    request = {name: getattr(options, name) for name in ("task", "preset", "protocol", "seed", "variant", "init")}
     request |= {"test": not options.no_test, "set": list(options.set)}
     request |= {} if options.minutes is None else {"minutes": options.minutes}
     return request | {"model": {"kind": options.model}}
@@ -261,7 +267,7 @@ def _check_same(job: "Job", folder: "RunFolder", options: argparse.Namespace) ->
 
     if job.task != options.task:
         raise ValueError(f"{folder.path}: a run of {job.task}, not of {options.task}; choose another folder (--out)")
-    for name in ("model", "preset", "protocol", "seed", "variant", "minutes"):
+    for name in ("model", "preset", "protocol", "seed", "variant", "minutes", "init"):
         mine, given = getattr(job, name), getattr(options, name)
         if mine != given and name in options.given:
             has = f"without --{name}" if mine in (None, "") else f"with {name} {mine}, not {given}"

@@ -9,7 +9,7 @@ import lzma
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Int, UInt8
@@ -19,6 +19,7 @@ from s7.data.download import Download
 from s7.data.folder import Arrays
 from s7.data.samples import Samples
 from s7.data.token_augmentation import TokenAugmentation
+from s7.tasks.next_token import next_token
 from s7.tasks.task import Problem, Task, most_frequent
 
 ARCHIVE = "imdb/aclImdb_v1.tar.gz"
@@ -32,7 +33,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Text(Task):
-    """The first `length` bytes of each review; `augment` leaves out parts of the training reviews at random."""
+    """The first `length` bytes of each review.
+
+    With target="next" a model predicts the next byte instead of the label, to start from in a later run (`--init`).
+    `augment` leaves out parts of the training reviews at random.
+    """
 
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "Film reviews, favourable or not, byte by byte"
@@ -51,6 +56,7 @@ class Text(Task):
         "paper": "all 25,000 training reviews for training; the epoch is chosen on the test set",
     }
     length: int = 4096
+    target: Literal["label", "next"] = "label"
     augment: TokenAugmentation = TokenAugmentation()
 
     def __post_init__(self):
@@ -78,11 +84,14 @@ class Text(Task):
             order = np.random.RandomState(SEED).permutation(len(train))
             kept = len(train) // 10
             valid, train = train.take(order[:kept], "valid"), train.take(order[kept:])
+        encoder = s7.TokenEncoder(len(alphabet) + 2)
+        if self.target == "next":
+            return next_token(train, valid, test, encoder)
         return Problem(
             train,
             valid,
             test,
-            encoder=s7.TokenEncoder(len(alphabet) + 2),
+            encoder=encoder,
             head=s7.Mean(2),
             objective=s7.CrossEntropy(2, LABELS),
             baselines=most_frequent(train, test, 2),
