@@ -456,3 +456,29 @@ def test_loading_imports_the_plugins_that_the_user_lists(tmp_path, monkeypatch):
     assert s7.load(path).value == 2.5
     monkeypatch.delitem(sys.modules, "plugged_gain")
     registry.load_plugins.cache_clear()
+
+
+def test_a_file_in_float16_has_half_the_size_and_the_rounded_parameters(tmp_path):
+    model = s7.S7Model(
+        encoder=s7.LinearEncoder(3),
+        head=s7.Mean(2),
+        width=32,
+        state=16,
+        transition=s7.Stable(oscillate=True),
+        key=jax.random.key(0),
+    )
+    whole, half = s7.save(model, tmp_path / "a"), s7.save(model, tmp_path / "b", precision="float16")
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+    rounded = jax.tree.map(lambda q: q.astype(np.float16).astype(q.dtype), model)
+    found = s7.load(half)
+    assert eqx.tree_equal(found, rounded)
+    assert found.head["W"].dtype == np.float32
+    # Saved again, nothing changes.
+    assert eqx.tree_equal(s7.load(s7.save(found, tmp_path / "c", precision="float16")), found)
+    with pytest.raises(ValueError, match=r"not written, head.* has a number above 65,504, too large for float16"):
+        s7.save(eqx.tree_at(lambda m: m.head["c"], model, np.float32([1e5, 0])), tmp_path / "d", precision="float16")
+
+
+def test_arrays_of_a_module_in_float16_keep_their_type(tmp_path):
+    module = eqx.nn.Linear(2, 3, dtype=jnp.float16, key=jax.random.key(0))
+    assert eqx.tree_equal(s7.load(s7.save(module, tmp_path / "a")), module)

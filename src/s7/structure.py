@@ -181,11 +181,17 @@ def to_stored(array: np.ndarray) -> np.ndarray:
 def from_stored(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The array of which `to_stored` made this."""
     stored = to_stored(np.zeros(1, dtype))
+    array = widened(array, stored.dtype)
     if array.dtype != stored.dtype or array.shape[array.ndim - stored.ndim + 1 :] != stored.shape[1:]:
         raise ValueError(f"an array is {array.dtype}{list(array.shape)}, expected {dtype}")
     if dtype.kind == "c":
         return np.ascontiguousarray(array).view(dtype)[..., 0]
     return array.view(dtype)
+
+
+def widened(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array as float32 if that is wanted and the file holds float16; else as it is."""
+    return array.astype(dtype) if (array.dtype, dtype) == (np.float16, np.float32) else array
 
 
 def _take(arrays: Arrays, name: str) -> np.ndarray:

@@ -14,6 +14,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder or model file")
     parser.add_argument("name", metavar="ORG/NAME", help="name of the repository")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write (default: RUN/shared)")
+    parser.add_argument(
+        "--precision",
+        choices=("full", "float16"),
+        default="full",
+        help="float16 halves the file and rounds parameters to 11 bits (default: full)",
+    )
     parser.add_argument("--private", action="store_true", help="make a new repository private")
     parser.add_argument("--no-upload", action="store_true", help="only write the folder")
 
@@ -30,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     keep_compiled_code()
     source = options.run_folder
     folder = options.out or (source if source.is_dir() else source.parent) / "shared"
-    paths = write_shared(source, options.name, folder)
+    paths = write_shared(source, options.name, folder, precision=options.precision)
     if not options.json:
         for path in paths:
             print(f"{path}  {path.stat().st_size:,} bytes")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from s7.export.edge import golden
 from s7.files import load, save, to_json
@@ -14,13 +14,16 @@ from s7.storage import tensors, write_atomically
 from s7.version import __version__
 
 
-def write_shared(source: Path, name: str, folder: Path) -> list[Path]:
+def write_shared(
+    source: Path, name: str, folder: Path, *, precision: Literal["full", "float16"] = "full"
+) -> list[Path]:
     """Write the folder of a shared model.
 
     Args:
         source: A run folder or a model file.
         name: The name under which it will be shared, org/name.
         folder: The folder to write to. It is made if needed.
+        precision: How the parameters are stored, as in `s7.save`.
 
     Returns:
         The paths of the files.
@@ -31,6 +34,8 @@ def write_shared(source: Path, name: str, folder: Path) -> list[Path]:
     model = load(source)
     if not isinstance(model, S7Model):
         raise ValueError(f"{source}: holds a {type(model).__name__}, and only an S7Model can be shared")
+    written = save(model, folder, precision=precision)
+    model = load(written)  # as others will load it
     run = RunFolder(Path(source))
     record = run.record() if run.is_begun else None
     files = {
@@ -43,7 +48,7 @@ def write_shared(source: Path, name: str, folder: Path) -> list[Path]:
         files[RESULT] = (run.path / RESULT).read_bytes()
     for file, data in files.items():
         write_atomically(folder / file, data)
-    return [save(model, folder), *(folder / file for file in files)]
+    return [written, *(folder / file for file in files)]
 
 
 def _streams(model: S7Model) -> bool:

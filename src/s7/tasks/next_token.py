@@ -18,11 +18,13 @@ def next_token(train: Samples, valid: Samples, test: Samples, encoder: "s7.Token
         test: The test sequences.
         encoder: The encoder of the tokens.
     """
-    parts = [shifted(samples) for samples in (train, valid, test)]
+    train, valid, test = (shifted(samples) for samples in (train, valid, test))
     tokens = encoder.tokens
-    baselines = most_frequent(parts[0], parts[2], tokens)
+    baselines = most_frequent(train, test, tokens)
     return Problem(
-        *parts,
+        train,
+        valid,
+        test,
         encoder=encoder,
         head=s7.PerStep(tokens),
         objective=s7.CrossEntropy(tokens),
