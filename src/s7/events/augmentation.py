@@ -6,7 +6,7 @@ dropped, because clipping would accumulate them at the edge. An augmentation tha
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from s7.events.recordings import Recording, Sensor
 
 # The largest fraction of the events of a recording that are dropped as a chunk.
 CHUNK = 0.1
+# The points along each side of a sensor at which the shift of a warp is drawn.
+KNOTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class EventAugmentation:
     roll: int = 0  # the largest shift of all events together, in pixels or channels
     rotate: float = 0.0  # the largest angle, in degrees
     scale: float = 1.0  # the largest factor of size; the smallest is its inverse
+    warp: float = 0.0  # the standard deviation of a smooth shift that varies over the sensor, in pixels or channels
     geometry: float = 0.3  # the probability of each of roll, rotate and scale
     skew: float = 1.0  # the largest factor of duration; the smallest is its inverse
     time_jitter: float = 0.0  # the standard deviation of the time shift of each event, in ms
@@ -44,7 +47,7 @@ class EventAugmentation:
     def __post_init__(self) -> None:
         for names, least, most in (
             (("crop", "roll", "noise"), 0, math.inf),
-            (("jitter", "time_jitter"), 0, 1e6),
+            (("jitter", "time_jitter", "warp"), 0, 1e6),
             (("drop", "drop_chunk", "geometry", "cutmix"), 0, 1),
             (("rotate",), 0, 180),
             (("scale", "skew"), 1, 100),
@@ -107,6 +110,7 @@ class EventAugmenter(Augmentation):
         if rng.random() < settings.drop_chunk:
             events = drop_chunk(events, rng)
         events = move_events(events, draw_move(settings, sensor, rng), sensor)
+        events = warp_events(events, settings.warp, sensor, rng)
         events = jitter_events(events, settings.jitter, sensor, rng)
         events = skew_time(events, _factor(settings.skew, rng))
         events = jitter_time(events, settings.time_jitter, rng)
@@ -224,6 +228,19 @@ def move_events(events: Recording, move: Move, sensor: Sensor) -> Recording:
     return _placed(events, new_x, new_y, sensor)
 
 
+def warp_events(events: Recording, std: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
+    """Shift events by a smooth random field: normally distributed at a grid of points, and bilinear between them."""
+    if not std:
+        return events
+    down, across = _between_knots(sensor.height), _between_knots(sensor.width)
+    drawn = std * rng.standard_normal((2, down.shape[1], across.shape[1]), dtype=np.float32)
+    pixel = events.y.astype(np.intp) * sensor.width + events.x
+    x, y = (q.ravel().take(pixel) for q in down @ drawn @ across.T)
+    if sensor.height == 1:
+        y[:] = 0
+    return _placed(events, events.x.astype(np.float32) + x, events.y.astype(np.float32) + y, sensor)
+
+
 def jitter_events(events: Recording, std: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
     """Shift each event by normally distributed numbers of pixels, in x and, if the sensor has several rows, in y."""
     if not std:
@@ -273,6 +290,14 @@ def mix(events: Recording, partner: Recording, rng: np.random.Generator) -> tupl
         for q, other in zip(events[:3], partner[:3], strict=True)
     )
     return Recording(x, y, p, t), count
+
+
+@cache
+def _between_knots(size: int) -> Float32[np.ndarray, "S K"]:
+    """The weights that interpolate linearly between knots along a side of a sensor; a side of 1 has one knot."""
+    knots = KNOTS if size > 1 else 1
+    place = np.linspace(0, knots - 1, size)
+    return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(knots))).astype(np.float32)
 
 
 def _run(start: int, end: int, length: int, rng: np.random.Generator) -> slice:
