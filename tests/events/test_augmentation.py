@@ -18,6 +18,7 @@ from s7.events.augmentation import (
     draw_move,
     drop_chunk,
     drop_events,
+    fade_events,
     jitter_events,
     jitter_time,
     mix,
@@ -172,6 +173,16 @@ def test_a_warp_is_smooth_and_has_its_size(rng):
         assert 1.2 < np.std(np.array(shifts)[:, 0]) < 2.2
         assert (np.array(shifts)[:, 1].any()) == (sensor.height > 1)
     assert warp_events(events, 0, CHANNELS, rng) is events
+
+
+def test_a_fade_drops_neighbours_alike(rng):
+    channels = np.repeat(np.arange(700), 100)
+    events = Recording(channels, 0 * channels, 0 * channels, np.arange(70000.0))
+    kept = [np.bincount(fade_events(events, 0.8, CHANNELS, rng).x, minlength=700) / 100 for _ in range(40)]
+    assert np.mean(kept) == pytest.approx(0.6, abs=0.03)
+    near, far = np.array(kept)[:, 300:310].std(1).mean(), np.array(kept)[:, ::175].std(1).mean()
+    assert near < 0.06 < 0.15 < far
+    assert fade_events(events, 0, CHANNELS, rng) is events
 
 
 def test_moves_have_their_limits_and_probability():
@@ -332,6 +343,7 @@ everything = st.builds(
     roll=st.sampled_from([0, 3, 1000]),
     rotate=st.sampled_from([0, 10, 180]),
     scale=st.sampled_from([1, 1.2, 100]),
+    fade=st.sampled_from([0, 0.5, 1]),
     warp=st.sampled_from([0, 2, 1e6]),
     geometry=st.sampled_from([0, 0.3, 1]),
     skew=st.sampled_from([1, 1.2, 100]),
