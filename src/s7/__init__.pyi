@@ -21,6 +21,7 @@ from s7.data import gaps as gaps
 from s7.data import pack as pack
 from s7.data.loader import Augmentation as Augmentation
 from s7.data.picture_augmentation import PictureAugmentation as PictureAugmentation
+from s7.data.position_augmentation import PositionAugmentation as PositionAugmentation
 from s7.data.series_augmentation import SeriesAugmentation as SeriesAugmentation
 from s7.data.token_augmentation import TokenAugmentation as TokenAugmentation
 from s7.encoders import DenseEncoder as DenseEncoder

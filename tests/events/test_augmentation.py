@@ -18,11 +18,13 @@ from s7.events.augmentation import (
     draw_move,
     drop_chunk,
     drop_events,
+    fade_events,
     jitter_events,
     jitter_time,
     mix,
     move_events,
     skew_time,
+    warp_events,
 )
 from s7.events.recordings import Recording, Sensor
 from s7.settings import build, from_assignments, table_of
@@ -152,6 +154,35 @@ def test_places_are_turned_and_scaled_to_the_nearest_pixel(degrees, factor, seed
         np.testing.assert_array_less(np.abs(moved.y - exact.imag[sure]), 0.5 + margin)
         np.testing.assert_array_equal(moved.p, events.p[sure])
         np.testing.assert_array_equal(moved.t, events.t[sure])
+
+
+def test_a_warp_is_smooth_and_has_its_size(rng):
+    """Every pixel of a camera, or every channel: neighbours move together, and the shift has the requested size."""
+    for sensor in (Sensor(65, 33), CHANNELS):
+        y, x = (q.ravel() for q in np.mgrid[: sensor.height, 20 : sensor.width - 20])
+        away = np.full(y.shape, True) if sensor.height == 1 else abs(y - 16) < 6
+        events = Recording(x[away], y[away], 0 * y[away], np.arange(float(away.sum())))
+        shifts = []
+        for _ in range(50):
+            warped = warp_events(events, 2.0, sensor, rng)
+            assert warped.t is events.t  # none is near an edge
+            shifts.append(np.stack([warped.x - events.x, warped.y - events.y]))
+            row = events.y[1:] == events.y[:-1]
+            assert np.abs(np.diff(shifts[-1])[:, row]).max() <= 1
+        # Interpolation between points makes the shift smaller than at the points.
+        assert 1.2 < np.std(np.array(shifts)[:, 0]) < 2.2
+        assert (np.array(shifts)[:, 1].any()) == (sensor.height > 1)
+    assert warp_events(events, 0, CHANNELS, rng) is events
+
+
+def test_a_fade_drops_neighbours_alike(rng):
+    channels = np.repeat(np.arange(700), 100)
+    events = Recording(channels, 0 * channels, 0 * channels, np.arange(70000.0))
+    kept = [np.bincount(fade_events(events, 0.8, CHANNELS, rng).x, minlength=700) / 100 for _ in range(40)]
+    assert np.mean(kept) == pytest.approx(0.6, abs=0.03)
+    near, far = np.array(kept)[:, 300:310].std(1).mean(), np.array(kept)[:, ::175].std(1).mean()
+    assert near < 0.06 < 0.15 < far
+    assert fade_events(events, 0, CHANNELS, rng) is events
 
 
 def test_moves_have_their_limits_and_probability():
@@ -312,6 +343,8 @@ everything = st.builds(
     roll=st.sampled_from([0, 3, 1000]),
     rotate=st.sampled_from([0, 10, 180]),
     scale=st.sampled_from([1, 1.2, 100]),
+    fade=st.sampled_from([0, 0.5, 1]),
+    warp=st.sampled_from([0, 2, 1e6]),
     geometry=st.sampled_from([0, 0.3, 1]),
     skew=st.sampled_from([1, 1.2, 100]),
     time_jitter=st.sampled_from([0, 0.1, 5, 1e6]),

@@ -6,7 +6,7 @@ dropped, because clipping would accumulate them at the edge. An augmentation tha
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from s7.events.recordings import Recording, Sensor
 
 # The largest fraction of the events of a recording that are dropped as a chunk.
 CHUNK = 0.1
+# The points along each side of a sensor at which a field that varies smoothly over it is drawn.
+KNOTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +28,13 @@ class EventAugmentation:
 
     crop: int = 0  # the largest number of events, a random contiguous part; 0: all events
     drop: float = 0.0  # the largest fraction of single events that are dropped
+    fade: float = 0.0  # the largest fraction that is dropped at a place; it varies smoothly over the sensor
     drop_chunk: float = 0.0  # the probability that a contiguous part of up to a tenth of the events is dropped
     jitter: float = 0.0  # the standard deviation of the shift of each event, in pixels or channels
     roll: int = 0  # the largest shift of all events together, in pixels or channels
     rotate: float = 0.0  # the largest angle, in degrees
     scale: float = 1.0  # the largest factor of size; the smallest is its inverse
+    warp: float = 0.0  # the standard deviation of a smooth shift that varies over the sensor, in pixels or channels
     geometry: float = 0.3  # the probability of each of roll, rotate and scale
     skew: float = 1.0  # the largest factor of duration; the smallest is its inverse
     time_jitter: float = 0.0  # the standard deviation of the time shift of each event, in ms
@@ -44,8 +48,8 @@ class EventAugmentation:
     def __post_init__(self) -> None:
         for names, least, most in (
             (("crop", "roll", "noise"), 0, math.inf),
-            (("jitter", "time_jitter"), 0, 1e6),
-            (("drop", "drop_chunk", "geometry", "cutmix"), 0, 1),
+            (("jitter", "time_jitter", "warp"), 0, 1e6),
+            (("drop", "fade", "drop_chunk", "geometry", "cutmix"), 0, 1),
             (("rotate",), 0, 180),
             (("scale", "skew"), 1, 100),
         ):
@@ -104,9 +108,11 @@ class EventAugmenter(Augmentation):
         settings, sensor = self.settings, self.sensor
         if settings.drop > 0:
             events = drop_events(events, rng.uniform(0, settings.drop), rng)
+        events = fade_events(events, settings.fade, sensor, rng)
         if rng.random() < settings.drop_chunk:
             events = drop_chunk(events, rng)
         events = move_events(events, draw_move(settings, sensor, rng), sensor)
+        events = warp_events(events, settings.warp, sensor, rng)
         events = jitter_events(events, settings.jitter, sensor, rng)
         events = skew_time(events, _factor(settings.skew, rng))
         events = jitter_time(events, settings.time_jitter, rng)
@@ -198,6 +204,14 @@ def drop_events(events: Recording, share: float, rng: np.random.Generator) -> Re
     return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
 
 
+def fade_events(events: Recording, most: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
+    """Drop each event with a probability that varies smoothly over the sensor, as if parts of it were insensitive."""
+    if not most:
+        return events
+    (share,) = _smooth_field(most * rng.random((1, *_knots(sensor)), dtype=np.float32), events, sensor)
+    return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
+
+
 def drop_chunk(events: Recording, rng: np.random.Generator) -> Recording:
     """Drop a contiguous part of the events, leaving a pause. Its length is uniform up to a tenth of all events.
 
@@ -222,6 +236,17 @@ def move_events(events: Recording, move: Move, sensor: Sensor) -> Recording:
     new_x = along * x - across * y + (middle_x + move.x)
     new_y = across * x + along * y + (middle_y + move.y)
     return _placed(events, new_x, new_y, sensor)
+
+
+def warp_events(events: Recording, std: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
+    """Shift events by a smooth random field: normally distributed at a grid of points, and bilinear between them."""
+    if not std:
+        return events
+    drawn = std * rng.standard_normal((2, *_knots(sensor)), dtype=np.float32)
+    x, y = _smooth_field(drawn, events, sensor)
+    if sensor.height == 1:
+        y[:] = 0
+    return _placed(events, events.x.astype(np.float32) + x, events.y.astype(np.float32) + y, sensor)
 
 
 def jitter_events(events: Recording, std: float, sensor: Sensor, rng: np.random.Generator) -> Recording:
@@ -273,6 +298,26 @@ def mix(events: Recording, partner: Recording, rng: np.random.Generator) -> tupl
         for q, other in zip(events[:3], partner[:3], strict=True)
     )
     return Recording(x, y, p, t), count
+
+
+def _knots(sensor: Sensor) -> tuple[int, int]:
+    """The number of points along the height and the width of a sensor at which a smooth field is drawn."""
+    return len(_between_knots(sensor.height).T), len(_between_knots(sensor.width).T)
+
+
+def _smooth_field(drawn: Float32[np.ndarray, "F Y X"], events: Recording, sensor: Sensor) -> Float32[np.ndarray, "F E"]:
+    """Fields at the places of events: the values at a grid of points, and bilinear between them."""
+    pixel = events.y.astype(np.intp) * sensor.width + events.x
+    fields = _between_knots(sensor.height) @ drawn @ _between_knots(sensor.width).T
+    return fields.reshape(len(fields), -1).take(pixel, axis=1)
+
+
+@cache
+def _between_knots(size: int) -> Float32[np.ndarray, "S K"]:
+    """The weights that interpolate linearly between knots along a side of a sensor; a side of 1 has one knot."""
+    knots = KNOTS if size > 1 else 1
+    place = np.linspace(0, knots - 1, size)
+    return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(knots))).astype(np.float32)
 
 
 def _run(start: int, end: int, length: int, rng: np.random.Generator) -> slice:

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 import s7
 from s7.data.download import Download
+from s7.data.position_augmentation import PositionAugmentation
 from s7.data.samples import Samples
 from s7.settings import unknown
 from s7.tasks.task import Problem, Say, Task, most_frequent
@@ -68,6 +69,8 @@ class Recording(NamedTuple):
 class HumanActivity(Task):
     """`split` selects the test person: 0 the last in the file, 1 the one before, and so on.
 
+    Training windows begin every `hop` steps, and `augment` displaces their tags at random.
+
     Where a timestamp goes back, as two do in the published file, the gap is set to 0; with `backwards="refuse"`, the
     file is rejected.
     """
@@ -97,8 +100,12 @@ class HumanActivity(Task):
     }
     backwards: Literal["clip", "refuse"] = "clip"
     split: int = 0
+    hop: int = HOP
+    augment: PositionAugmentation = PositionAugmentation()
 
     def __post_init__(self):
+        if self.hop < 1:
+            raise ValueError(f"hop={self.hop} must be at least 1")
         if self.split < 0:
             raise ValueError(f"split={self.split} must be at least 0")
 
@@ -115,7 +122,7 @@ class HumanActivity(Task):
             valid = test
         else:
             learnt, validated, tested = self._divide(recordings, path, say)
-            train = samples(learnt, windows(learnt, covering(HOP)), "train")
+            train = samples(learnt, windows(learnt, covering(self.hop)), "train")
             valid, test = each_step_once(validated, "valid"), each_step_once(tested, "test")
         return Problem(
             train,
@@ -125,6 +132,7 @@ class HumanActivity(Task):
             head=s7.PerStep(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
+            augmentation=self.augment if self.augment != PositionAugmentation() else None,
         )
 
     def _divide(self, recordings: list[Recording], path: Path, say: Say) -> tuple[list[Recording], ...]:
