@@ -190,3 +190,17 @@ def test_the_folder_of_a_shared_model(model, tmp_path):
     wanted = model(golden["tokens"], golden["gaps"])
     np.testing.assert_allclose(golden["outputs"][-1], wanted, rtol=1e-4, atol=1e-5)
     assert {path.name for path in paths} >= {"model.safetensors", "README.md"}
+
+
+def test_a_model_shared_in_float16_answers_as_its_golden_outputs_say(model, tmp_path):
+    from safetensors.numpy import load_file
+
+    from s7.sharing import write_shared
+
+    folder = tmp_path / "shared"
+    write_shared(s7.save(model, tmp_path / "m.safetensors"), "org/name", folder, precision="float16")
+    assert "rounded to float16" in (folder / "README.md").read_text()
+    golden, restored = load_file(folder / "golden.safetensors"), s7.load(folder)
+    answer = restored(golden["tokens"], golden["gaps"])
+    np.testing.assert_allclose(golden["outputs"][-1], answer, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(answer, model(golden["tokens"], golden["gaps"]))

@@ -32,7 +32,7 @@ stream = s7.Stream(model)        # event by event, if the model is causal
 - **Reads**: {reads}
 - **Answers**: {answers}
 - **Time**: {time}
-- **Size**: {parameters:,} parameters; {shape}
+- **Size**: {parameters:,} parameters{stored}; {shape}
 
 {results}
 `golden.safetensors`, if present, holds random inputs and the outputs of this model, to check other implementations.
@@ -53,13 +53,14 @@ The model was not tested on other data than these, and was not made for decision
 _FOUND = "pip install 's7-ssm[hub]', or a copy of this folder"
 
 
-def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
+def model_card(model: S7Model, name: str, record: RunRecord | None, *, rounded: bool = False) -> str:
     """The README of a shared model, with YAML front matter.
 
     Args:
         model: The model.
         name: The name under which it is shared.
         record: The record of the run that trained it, if known.
+        rounded: Whether the parameters are stored in float16.
     """
     config = model.config
     result = None if record is None else record.result
@@ -79,6 +80,7 @@ def model_card(model: S7Model, name: str, record: RunRecord | None) -> str:
         reads=reads,
         answers=f"{config.head.outputs} numbers" + (f", the scores of the classes {labels}" if labels else ""),
         time=f"gaps before events are {'used' if config.reads_gaps else 'ignored'}{unit}",
+        stored=", rounded to float16 after the results below were measured" if rounded else "",
         parameters=model.parameter_count,
         shape=f"{config.depth} blocks of width {config.width} with {config.state} states",
         results="" if record is None or result is None else _results(result, record.command),

@@ -40,7 +40,7 @@ def write_shared(
     record = run.record() if run.is_begun else None
     files = {
         "config.json": _json({"library": "s7", "version": __version__, "model": to_json(model.config)}),
-        "README.md": model_card(model, name, record).encode(),
+        "README.md": model_card(model, name, record, rounded=precision == "float16").encode(),
     }
     if _streams(model):
         files["golden.safetensors"] = tensors(golden(model), {"format": "s7-golden", "version": "1"})
