@@ -1,7 +1,7 @@
 """docs/results.md: the results of the presets.
 
     python -m benchmarks.results --train walker2d     trains all runs of a row that are not stored yet
-    python -m benchmarks.results                      writes the page from the results in docs/results
+    python -m benchmarks.results                      writes the page, and what runs can expect, from docs/results
 
 An interrupted run is resumed. The record of each finished run is stored in docs/results/runs.jsonl.xz, so that the page
 can be written without training.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks import gesture, studies, ucr
+from benchmarks import expected, gesture, studies, ucr
 from benchmarks.entries import ENTRIES, NOT_RUN, Entry
 from benchmarks.stored import FIGURES, RESULTS, ROOT, records, store
 from s7.publishing import plots
@@ -53,7 +53,7 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
             out, settings = RUNS / name, from_assignments(run.settings)
             job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
             job.run(out, DataFolder(data), resume=out.exists(), callbacks=(display(),))
-            store({name: out}, curves=entry.curve)
+            store({name: out}, curves=True)
 
 
 def page() -> Document:
@@ -174,7 +174,8 @@ def main() -> None:
     options = parser.parse_args()
     train(names if "all" in options.train else options.train, options.seeds, options.data)
     page().write(PAGE)
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    expected.write()
+    print(f"wrote {PAGE.relative_to(ROOT)} and {expected.PATH.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

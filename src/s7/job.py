@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from s7.files import load
 from s7.heads import Head, Mean
 from s7.model import S7Model
 from s7.presets import otherwise, preset
+from s7.presets.expected import expectation
 from s7.run_folder import RunFolder
 from s7.sequence_layer import LayerKind
 from s7.settings import Table, build, convert, from_assignments, merge, table_of, to_assignments, unknown
@@ -267,9 +268,14 @@ class Job:
             self.seed,
             problem.augmentation,
             minutes=self.minutes,
+            expectation=partial(expectation, self.task) if self._is_recorded(changes) else lambda epochs: None,
             about=about,
             settings=self.config(problem) | {"set": changes},
         )
+
+    def _is_recorded(self, changes: list[str]) -> bool:
+        """Whether recorded runs have these settings."""
+        return (self.model, self.preset, self.protocol, changes, self.init) == ("s7", "ours", "strict", [], "")
 
     def _gaps(self, problem: Problem) -> str:
         """Whether the model uses the gaps between events: "used", "not used", or "none" if the data have no gaps."""

@@ -47,6 +47,7 @@ class Run:
         optimizer: an optax transformation in place of the default.
         schedule: learning rates for the default optimizer.
         minutes: train for about this long; `config.steps` is then measured, and is at most what it was before.
+        expectation: a sentence on what so many epochs can expect, or None; said when `minutes` are measured.
         about: entries for result.json.
         settings: the content of config.toml; by default the settings of model and training.
     """
@@ -61,6 +62,7 @@ class Run:
     schedule: Schedule | None = None
     early_stopping: EarlyStopping | None = None
     minutes: float | None = None
+    expectation: Callable[[float], str | None] = lambda epochs: None
     about: Table = field(default_factory=dict)
     settings: Table | None = None
 
@@ -168,7 +170,10 @@ class Run:
         steps = steps_within(60 * self.minutes, trainer)
         if self.config.steps is not None:
             steps = min(steps, self.config.steps)
-        say(f"{self.minutes:g} minutes are about {steps:,} batches, {steps / trainer.per_epoch:.2g} epochs")
+        epochs = steps / trainer.per_epoch
+        expected = self.expectation(epochs)
+        more = "" if expected is None else f"; {expected}"
+        say(f"{self.minutes:g} minutes are about {steps:,} batches, {epochs:.2g} epochs{more}")
         trainer.limit(steps)
 
     def _new_optimizer(self) -> NewOptimizer:
