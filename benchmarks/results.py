@@ -9,8 +9,10 @@ can be written without training.
 
 import argparse
 import json
+import os
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -37,6 +39,7 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
     from s7.data.folder import DataFolder
     from s7.job import Job
     from s7.machine import keep_compiled_code, keep_freed_memory
+    from s7.run_folder import RunFolder
     from s7.settings import from_assignments
     from s7.training.display import display
 
@@ -52,6 +55,12 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
             print(f"\n{name}", flush=True)
             out, settings = RUNS / name, from_assignments(run.settings)
             job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
+            if entry.first:
+                before = RunFolder(RUNS / f"{name}-first")
+                if not before.is_finished:
+                    pretraining = replace(job, settings=from_assignments(entry.first), test=False)
+                    pretraining.run(before.path, DataFolder(data), resume=before.is_begun, callbacks=(display(),))
+                job = replace(job, init=os.path.relpath(before.path))
             job.run(out, DataFolder(data), resume=out.exists(), callbacks=(display(),))
             store({name: out}, curves=True)
 
