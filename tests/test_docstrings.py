@@ -32,7 +32,8 @@ def examples():
     """Every docstring of the package that has an example: its module, its name, its line and its text."""
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(("s7", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if ">>>" in source else ():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 text = ast.get_docstring(node)
                 if text and ">>>" in text:

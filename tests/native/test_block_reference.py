@@ -135,7 +135,7 @@ def weighted(outputs, finals, mask):
     packed=st.booleans(),
     length=st.sampled_from([1, 2, 9, 33]),
 )
-@settings(max_examples=16)
+@settings(max_examples=12)
 def test_blocks_are_the_equations(
     form,
     transition,

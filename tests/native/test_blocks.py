@@ -78,7 +78,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
     state=st.integers(1, 19),
     length=st.integers(1, 120),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_blocks_give_the_numbers_of_xla(
     form,
     transition,
@@ -136,7 +136,7 @@ def test_blocks_give_the_numbers_of_xla(
     batch=st.integers(8, 40),
     length=st.integers(288, 400),
 )
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_large_batches_of_long_sequences_give_the_numbers_of_xla(
     form,
     transition,

@@ -79,7 +79,7 @@ def results(backend, block, differentiated, token, mask, reset, pending=None):
     state=st.integers(1, 19),
     windows=st.integers(1, 30),
 )
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_windows_and_tokens_give_the_numbers_of_xla(
     pool, stride, tokens, timed, padding, carried, transition, form, bidirectional, norm, width, state, windows
 ):

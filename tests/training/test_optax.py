@@ -28,8 +28,9 @@ def by_name(parameters):
 
 OPTIMIZERS = {
     "adam": lambda: optax.adam(0.05),
-    "chain": lambda: optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1, momentum=0.9)),
-    "schedule": lambda: optax.adamw(optax.cosine_decay_schedule(0.05, 9)),
+    "chain and schedule": lambda: optax.chain(
+        optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(0.05, 9))
+    ),
     "by name": lambda: optax.multi_transform({"slow": optax.sgd(1e-3), "fast": optax.adam(0.05)}, by_name),
     "accumulated": lambda: optax.MultiSteps(optax.adam(0.05), every_k_schedule=2),
 }
