@@ -12,7 +12,7 @@ import pytest
 from s7.data.folder import DataFolder
 from s7.tasks import image
 from s7.tasks.image import Image, grey
-from s7.tasks.text import Text, from_lines
+from s7.tasks.text import ALPHABET, RAREST, Text, from_lines, review_tokens
 from tests.listening import silent
 from tests.real_data import real_file
 
@@ -66,6 +66,14 @@ def test_bytes_are_tokens_with_one_token_for_rare_bytes(place):
     assert problem.train.take([1]).inputs.tolist() == [alphabet.index(letter) for letter in b"bad bad "]
     assert problem.valid is problem.test
     assert problem.baselines == {"most frequent class": {"accuracy": 0.5}}
+
+
+def test_a_text_has_the_tokens_of_a_review(place, monkeypatch):
+    write_lines(place)
+    monkeypatch.setattr("s7.tasks.text.ALPHABET", np.array(sorted(set(b"good bad\xc3\xa9"))))
+    samples = load(Text(length=8), place).test
+    for number, text in enumerate(["good Z", "bad bad"]):
+        assert review_tokens(text, 8).tolist() == samples.take([number]).inputs.tolist()
 
 
 def test_strict_validates_on_a_tenth_of_the_training_reviews(place):
@@ -224,6 +232,8 @@ def test_invalid_sheets_are_rejected(place):
 
 def test_all_reviews_are_read():
     arrays = from_lines(real_file("imdb/train.jsonl.xz"))
+    frequent = np.bincount(arrays["train_letters"], minlength=256) >= RAREST
+    np.testing.assert_array_equal(ALPHABET, np.flatnonzero(frequent))
     for split in ("train", "test"):
         assert np.bincount(arrays[f"{split}_labels"]).tolist() == [12_500, 12_500]
         assert arrays[f"{split}_offsets"][-1] == len(arrays[f"{split}_letters"]) > 32_000_000

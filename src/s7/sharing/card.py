@@ -44,7 +44,7 @@ _RESULTS = """\
 | data | {metric} |
 |---|---|
 {rows}
-{protocol} Seed {seed}, {epochs} epochs, the best one by validation data. One run: no deviation over seeds is known.
+{protocol} Seed {seed}, {epochs} epochs, {kept}. One run: no deviation over seeds is known.
 {command}
 The model was not tested on other data than these, and was not made for decisions about people.
 
@@ -83,7 +83,7 @@ def model_card(model: S7Model, name: str, record: RunRecord | None, *, rounded: 
         stored=", rounded to float16 after the results below were measured" if rounded else "",
         parameters=model.parameter_count,
         shape=f"{config.depth} blocks of width {config.width} with {config.state} states",
-        results="" if record is None or result is None else _results(result, record.command),
+        results="" if record is None or result is None else _results(result, record),
     )
 
 
@@ -107,7 +107,9 @@ def _where(result: Result) -> str:
     return seconds + (f" on {result.machine}" if result.machine else "")
 
 
-def _results(result: Result, command: str | None) -> str:
+def _results(result: Result, record: RunRecord) -> str:
+    command = record.command
+    last = record.section("train").get("keep") == "last"
     metric = result.metric
     values = {"validation": result.valid, "test": result.test}
     rows = "".join(
@@ -121,5 +123,6 @@ def _results(result: Result, command: str | None) -> str:
         protocol=protocol,
         seed=result.seed,
         epochs=result.epochs,
+        kept="the last one" if last else "the best one by validation data",
         command="" if command is None else f"\nTrained{_where(result)} by\n\n    {command}\n",
     )
