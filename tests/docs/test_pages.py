@@ -75,7 +75,7 @@ PRINTED = {
     ],
     "long-text": ["(1,)", "True"],
     "equinox": ["(20, 1) (8,)", "True", "True"],
-    "sharing": ["(10,)"],
+    "sharing": ["(10,)", "favourable unfavourable"],
     "streaming": ["True", "*negative*", "10", "20 20"],
     "questions": [*("(2, 2)", "True", "(4,)", "True", "True", "True", "True", "True", "True", "(6, 2)", "True")],
 }
