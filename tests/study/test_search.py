@@ -32,7 +32,9 @@ def test_the_trials_of_a_search(study):
     inner.check()
 
 
-@pytest.mark.parametrize(("settings", "budget"), [({"train": {"steps": 100}}, ("steps", 25)), ({"train": {"epochs": 6}}, ("epochs", 2))])
+@pytest.mark.parametrize(
+    ("settings", "budget"), [({"train": {"steps": 100}}, ("steps", 25)), ({"train": {"epochs": 6}}, ("epochs", 2))]
+)
 def test_a_share_of_steps_or_epochs(settings, budget, tmp_path):
     study = Study(StudyConfig("walker2d", settings=settings), (Variant("s7"),), 1, tmp_path)
     inner = RATES.study(study)
