@@ -1,6 +1,6 @@
 """Calls outside of `jax.jit`: compiled as a whole, instead of one operation after the other.
 
-JAX compiles every operation of such a call for itself, hundreds for a model, and runs them one by one.
+JAX would compile every operation of such a call separately, hundreds for a model, and run them one by one.
 """
 
 from collections.abc import Callable

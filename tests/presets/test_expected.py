@@ -18,7 +18,7 @@ def test_values_between_epochs(epochs, value):
 
 def test_a_sentence():
     assert expectation("image", 2.0).startswith("expect a validation accuracy of about ")
-    assert expectation("image", 0.1) == "no run of less than 1 epochs was recorded to say what to expect"
+    assert expectation("image", 0.1) == "no recorded run of less than 1 epoch says what to expect"
     assert expectation("mine:Task", 2.0) is None
 
 

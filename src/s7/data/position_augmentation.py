@@ -31,8 +31,8 @@ class PositionAugmentation(Augmentation):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, least, most in (("shift", 0, math.inf), ("tag_shift", 0, math.inf), ("jitter", 0, math.inf)):
-            if not least <= getattr(self, name) < most:
+        for name in ("shift", "tag_shift", "jitter"):
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be finite and not negative")
         if not 0 <= self.turn <= 180:
             raise ValueError(f"turn={self.turn} must be from 0 to 180 degrees")

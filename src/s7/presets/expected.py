@@ -31,7 +31,7 @@ def expectation(task: str, epochs: float) -> str | None:
     value = interpolated(known["points"], epochs)
     if value is None:
         least = known["points"][0][0]
-        return f"no run of less than {least:g} epochs was recorded to say what to expect"
+        return f"no recorded run of less than {least:g} epoch{'' if least == 1 else 's'} says what to expect"
     metric = known["metric"]
     shown = f"{metric_name(metric)} of about {metric_value(metric, value)}"
     return f"expect a validation {shown} or better, as in recorded runs"
