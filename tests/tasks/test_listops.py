@@ -11,7 +11,17 @@ from s7.data.folder import DataFolder
 from s7.tasks import listops
 from s7.tasks import listops_expressions as made
 from s7.tasks.listops import FOLDERS, ListOps, read_expressions
-from s7.tasks.listops_expressions import END, FIRST_OPERATOR, TOKENS, evaluate, make_block, spell, tokenize
+from s7.tasks.listops_expressions import (
+    END,
+    FIRST_OPERATOR,
+    TOKENS,
+    Expressions,
+    bracket_values,
+    evaluate,
+    make_block,
+    spell,
+    tokenize,
+)
 from tests.listening import silent
 from tests.real_data import real_file
 
@@ -55,6 +65,31 @@ def test_expressions_have_their_values(text, value):
 def test_depth_is_no_limit():
     deep = 20_000
     assert evaluate(tokenize("[MAX 1 " * deep + "8" + " ]" * deep)) == 8
+
+
+def test_each_closing_bracket_has_the_value_of_its_operator(block):
+    values = bracket_values(block)
+    some = Expressions.joined([block], 20)
+    opened = []
+    for place, token in enumerate(some.tokens.tolist()):
+        if FIRST_OPERATOR <= token < END:
+            opened.append(place)
+        elif token == END:
+            assert values[place] == evaluate(some.tokens[opened.pop() : place + 1])
+    np.testing.assert_array_equal(values >= 0, block.tokens == END)
+    np.testing.assert_array_equal(values[block.offsets[1:] - 1], block.labels)
+
+
+def test_single_digits_have_no_brackets():
+    expressions = Expressions.of([tokenize(text) for text in ("7", "[MIN 6 3 ]", "2")], [7, 3, 2])
+    np.testing.assert_array_equal(bracket_values(expressions), [-1, -1, -1, -1, 3, -1])
+
+
+@pytest.mark.parametrize("text", ["[MIN 1 2", "[MIN 1 2 ] ]", "3 4", "[MAX 1 [MED ] ]", "[MED ]"])
+def test_brackets_of_invalid_expressions_have_no_values(text):
+    expressions = Expressions.of([tokenize("[SM 1 2 ]"), tokenize(text)], [3, 0])
+    with pytest.raises(ValueError, match="^expression 1: token"):
+        bracket_values(expressions)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ Each operator, closing bracket and digit is a token, 15 in all. Expressions are 
 Range Arena, or read from its files.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,7 +15,7 @@ import s7
 from s7.data.download import Download
 from s7.data.samples import Samples
 from s7.tasks.blocks import make_blocks
-from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, make_block, tokenize
+from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, bracket_values, make_block, tokenize
 from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
 
@@ -34,6 +34,8 @@ class ListOps(Task):
     Args:
         origin: "made" to generate expressions, "lra" to read all published ones.
         train, valid, test: The numbers of expressions to generate.
+        target: "value" of the whole expression, or "values" of all operators, each to be given at its closing bracket:
+            a denser task, to start from in a later run (`--init`).
     """
 
     name: ClassVar[str] = "listops"
@@ -50,6 +52,7 @@ class ListOps(Task):
     test: int = 2_000
     seed: int = 0
     origin: Literal["made", "lra"] = "made"
+    target: Literal["value", "values"] = "value"
 
     def __post_init__(self):
         for name, least in (("train", 1), ("valid", 1), ("test", 1), ("seed", 0)):
@@ -66,15 +69,16 @@ class ListOps(Task):
             if self.origin == "lra":
                 path = folder.require(*_candidates(split), how=HOW)
                 say(f"reading {path} …")
-                samples[split] = _samples(read_expressions(path), split)
+                expressions = read_expressions(path)
             else:
-                samples[split] = _samples(self._made(folder, number, getattr(self, split), say), split)
+                expressions = self._made(folder, number, getattr(self, split), say)
+            samples[split] = _samples(expressions, split) if self.target == "value" else _dense(expressions, split)
         return Problem(
             samples["train"],
             samples["valid"],
             samples["test"],
             encoder=s7.TokenEncoder(len(TOKENS)),
-            head=s7.Mean(len(CLASSES)),
+            head=s7.Mean(len(CLASSES)) if self.target == "value" else s7.PerStep(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(samples["train"], samples["test"], len(CLASSES)),
         )
@@ -96,6 +100,13 @@ def _candidates(split: str) -> tuple[str, ...]:
 def _samples(expressions: Expressions, name: str) -> Samples:
     tokens = np.split(expressions.tokens, expressions.offsets[1:-1])
     return Samples.of(tokens, expressions.labels, per_step=False, name=name)
+
+
+def _dense(expressions: Expressions, name: str) -> Samples:
+    """The expressions with the value of each operator as the target of its closing bracket."""
+    values = bracket_values(expressions)
+    samples = _samples(expressions, name)
+    return replace(samples, targets=np.maximum(values, 0).astype(np.int32), counts=values >= 0, per_step=True)
 
 
 def read_expressions(path: Path) -> Expressions:

@@ -139,6 +139,64 @@ def _applied(
     return np.choose(operator, [least, greatest, median, total])
 
 
+def bracket_values(expressions: Expressions) -> Int[np.ndarray, " T"]:
+    """The value of the operator that ends at each token, -1 at tokens that end none.
+
+    Raises:
+        ValueError: If an expression is invalid, naming it and its first invalid token.
+    """
+    tokens, offsets = expressions.tokens, expressions.offsets
+    values = np.full(len(tokens), -1, np.int8)
+    for first in range(0, len(offsets) - 1, BLOCK):
+        cuts = offsets[first : first + BLOCK + 1]
+        part = slice(cuts[0], cuts[-1])
+        depth = _depth(tokens[part])
+        if (
+            (depth[cuts[:-1] - cuts[0]] != 1).any()
+            or depth.min() < 1
+            or tokens[cuts[1:] - 1].min() < END
+            or _has_empty(tokens[part])
+        ):
+            _check(expressions, first)
+        values[part] = _values(tokens[part], depth)
+    return values
+
+
+def _depth(tokens: UInt8[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
+    """The number of operators around each token, which include an operator itself and that of a closing bracket."""
+    opens, ends = (tokens >= FIRST_OPERATOR) & (tokens < END), tokens == END
+    return np.cumsum(opens.astype(np.int8) - ends, dtype=np.int32) + ends
+
+
+def _has_empty(tokens: UInt8[np.ndarray, " T"]) -> bool:
+    """Whether an operator has no arguments."""
+    return bool(((tokens[:-1] >= FIRST_OPERATOR) & (tokens[:-1] < END) & (tokens[1:] == END)).any())
+
+
+def _check(expressions: Expressions, first: int) -> None:
+    """Evaluate the expressions of a block one by one, which names the first invalid token."""
+    offsets = expressions.offsets[first : first + BLOCK + 1]
+    for number, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True), first):
+        try:
+            evaluate(expressions.tokens[start:stop])
+        except ValueError as error:
+            raise ValueError(f"expression {number}: {error}") from None
+
+
+def _values(tokens: UInt8[np.ndarray, " T"], depth: Int[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
+    """The value of each operator at its closing bracket, computed from the deepest to the outermost."""
+    opens, ends = (tokens >= FIRST_OPERATOR) & (tokens < END), tokens == END
+    values = tokens.astype(np.int64)
+    for around in range(depth.max(), 0, -1):
+        operators, closing = (np.flatnonzero(which & (depth == around)) for which in (opens, ends))
+        # Digits and the brackets of the operators one level deeper.
+        arguments = np.flatnonzero((depth - ends == around) & ~opens)
+        starts = np.searchsorted(arguments, operators)
+        counts = np.searchsorted(arguments, closing) - starts
+        values[closing] = _applied(values[operators] - FIRST_OPERATOR, values[arguments], starts, counts)
+    return np.where(ends, values, -1)
+
+
 _APPLY = (
     min,
     max,
