@@ -88,7 +88,7 @@ def test_single_digits_have_no_brackets():
 @pytest.mark.parametrize("text", ["[MIN 1 2", "[MIN 1 2 ] ]", "3 4", "[MAX 1 [MED ] ]", "[MED ]"])
 def test_brackets_of_invalid_expressions_have_no_values(text):
     expressions = Expressions.of([tokenize("[SM 1 2 ]"), tokenize(text)], [3, 0])
-    with pytest.raises(ValueError, match="^expression 1: token"):
+    with pytest.raises(ValueError, match=r"^expression 1: token"):
         bracket_values(expressions)
 
 
@@ -275,6 +275,17 @@ def test_the_task_splits_as_asked_and_makes_its_data_once(place):
     assert task.missing(DataFolder(place)) is None
     again = task.load(DataFolder(place), "paper", pytest.fail)
     assert again.train.digest() == problem.train.digest()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_all_operators_have_values_as_a_denser_target(place):
+    folder = DataFolder(place)
+    whole, dense = (ListOps(30, 3, 2, target=target).load(folder, "strict", silent) for target in ("value", "values"))
+    np.testing.assert_array_equal(dense.train.inputs, whole.train.inputs)
+    np.testing.assert_array_equal(dense.train.targets[dense.train.offsets[1:] - 1], whole.train.targets)
+    np.testing.assert_array_equal(dense.train.counts, dense.train.inputs == END)
+    assert dense.head.per_step
+    dense.objective.check(dense.train)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -10,6 +10,7 @@ Trees are grown level by level, thousands at a time. The length of a tree is kno
 length, two equal expressions in a data set are practically impossible.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -176,7 +177,7 @@ def _has_empty(tokens: UInt8[np.ndarray, " T"]) -> bool:
 def _check(expressions: Expressions, first: int) -> None:
     """Evaluate the expressions of a block one by one, which names the first invalid token."""
     offsets = expressions.offsets[first : first + BLOCK + 1]
-    for number, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True), first):
+    for number, (start, stop) in enumerate(pairwise(offsets), first):
         try:
             evaluate(expressions.tokens[start:stop])
         except ValueError as error:
