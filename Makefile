@@ -38,7 +38,7 @@ lint: setup
 	$(BIN)/clang-format --dry-run -Werror src/s7/native/*.h src/s7/native/*.hpp src/s7/native/*.cc tests/native/*.cc \
 		tests/edge/*.cc examples/edge/*.c examples/edge/*.cc
 
-test: lint
+test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # Test the native kernels against plain loops under the sanitizers. Needs only g++.

@@ -11,7 +11,6 @@ from s7.standardization import mean_gap
 RNG = np.random.default_rng(0)
 GAPS = RNG.exponential(0.4, (24, 15)).astype(np.float32)
 INPUTS = RNG.normal(size=(24, 15, 2)).astype(np.float32)
-LABELS = (INPUTS[:, :, 0].sum(1) > 0).astype(np.int32)
 
 
 def build(unit, **settings):
@@ -60,17 +59,6 @@ def test_seconds_and_milliseconds_give_the_same_answers():
     out, again = chunk(seconds, u[4:], states[0], dt[4:])[0], chunk(milliseconds, u[4:], states[1], 1000 * dt[4:])[0]
     close(out, again)
     close(out, whole)
-
-
-def test_training_with_seconds_and_milliseconds_gives_the_same_model():
-    answers = []
-    for scale in (1.0, 1000.0):
-        dt = GAPS * np.float32(scale)
-        unit = mean_gap(dt.reshape(-1), np.arange(0, dt.size + 1, 15))
-        data = INPUTS, LABELS, dt
-        model = s7.train(build(None).with_time_unit(unit), data, valid=data, epochs=2, batch_size=8).model
-        answers.append(jax.jit(jax.vmap(model))(INPUTS, dt))
-    close(*answers)
 
 
 def test_the_gap_assumed_is_in_the_unit_of_the_gaps():

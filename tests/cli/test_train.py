@@ -42,7 +42,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(finished, data, tmp
         before = (folder / "metrics.jsonl").stat().st_mtime_ns if (folder / "metrics.jsonl").exists() else 0
         while process.poll() is None:
             path = folder / "metrics.jsonl"
-            if kills < 3 and path.exists() and path.stat().st_mtime_ns > before:
+            if kills < 2 and path.exists() and path.stat().st_mtime_ns > before:
                 time.sleep(chance.uniform(0, 0.05))
                 process.kill()
                 kills += 1
@@ -50,7 +50,7 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(finished, data, tmp
             time.sleep(0.002)
         process.communicate()
         assert process.returncode in (0, -signal.SIGKILL)
-    assert kills >= 1  # a fast machine may finish before the third
+    assert kills >= 1  # a fast machine may finish before the second
     assert numbers(folder) == numbers(finished[0])
     for name in ("best.safetensors", "examples.safetensors"):
         assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()

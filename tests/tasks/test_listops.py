@@ -16,7 +16,7 @@ from s7.tasks.listops_expressions import (
     FIRST_OPERATOR,
     TOKENS,
     Expressions,
-    bracket_values,
+    closing_brackets,
     evaluate,
     make_block,
     spell,
@@ -68,7 +68,7 @@ def test_depth_is_no_limit():
 
 
 def test_each_closing_bracket_has_the_value_of_its_operator(block):
-    values = bracket_values(block)
+    values, heights = closing_brackets(block)
     some = Expressions.joined([block], 20)
     opened = []
     for place, token in enumerate(some.tokens.tolist()):
@@ -77,19 +77,27 @@ def test_each_closing_bracket_has_the_value_of_its_operator(block):
         elif token == END:
             assert values[place] == evaluate(some.tokens[opened.pop() : place + 1])
     np.testing.assert_array_equal(values >= 0, block.tokens == END)
+    np.testing.assert_array_equal(heights > 0, block.tokens == END)
     np.testing.assert_array_equal(values[block.offsets[1:] - 1], block.labels)
 
 
 def test_single_digits_have_no_brackets():
     expressions = Expressions.of([tokenize(text) for text in ("7", "[MIN 6 3 ]", "2")], [7, 3, 2])
-    np.testing.assert_array_equal(bracket_values(expressions), [-1, -1, -1, -1, 3, -1])
+    values, heights = closing_brackets(expressions)
+    np.testing.assert_array_equal(values, [-1, -1, -1, -1, 3, -1])
+    np.testing.assert_array_equal(heights, [0, 0, 0, 0, 1, 0])
+
+
+def test_operators_have_heights():
+    _, heights = closing_brackets(Expressions.of([tokenize("[MAX [MIN 2 [SM 1 1 ] ] [SM 5 7 ] 3 ]")], [3]))
+    np.testing.assert_array_equal(heights[heights > 0], [1, 2, 1, 3])
 
 
 @pytest.mark.parametrize("text", ["[MIN 1 2", "[MIN 1 2 ] ]", "3 4", "[MAX 1 [MED ] ]", "[MED ]"])
 def test_brackets_of_invalid_expressions_have_no_values(text):
     expressions = Expressions.of([tokenize("[SM 1 2 ]"), tokenize(text)], [3, 0])
     with pytest.raises(ValueError, match=r"^expression 1: token"):
-        bracket_values(expressions)
+        closing_brackets(expressions)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +291,8 @@ def test_all_operators_have_values_as_a_denser_target(place):
     whole, dense = (ListOps(30, 3, 2, target=target).load(folder, "strict", silent) for target in ("value", "values"))
     np.testing.assert_array_equal(dense.train.inputs, whole.train.inputs)
     np.testing.assert_array_equal(dense.train.targets[dense.train.offsets[1:] - 1], whole.train.targets)
-    np.testing.assert_array_equal(dense.train.counts, dense.train.inputs == END)
+    assert set(dense.train.inputs[dense.train.counts]) == {END}
+    assert dense.train.counts[dense.train.offsets[1:] - 1].all()
     assert dense.head.per_step
     dense.objective.check(dense.train)
 

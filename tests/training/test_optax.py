@@ -27,7 +27,6 @@ def by_name(parameters):
 
 
 OPTIMIZERS = {
-    "adam": lambda: optax.adam(0.05),
     "chain and schedule": lambda: optax.chain(
         optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(0.05, 9))
     ),

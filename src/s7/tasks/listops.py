@@ -15,7 +15,7 @@ import s7
 from s7.data.download import Download
 from s7.data.samples import Samples
 from s7.tasks.blocks import make_blocks
-from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, bracket_values, make_block, tokenize
+from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, closing_brackets, make_block, tokenize
 from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
 
@@ -25,6 +25,7 @@ FILES = {"train": "basic_train.tsv", "valid": "basic_val.tsv", "test": "basic_te
 HOW = "s7 data fetch listops, or use data.origin=made"
 HEADER = [b"Source", b"Target"]
 CLASSES = tuple("0123456789")
+PER_HEIGHT = 3  # operators of each height that count in an expression, on average
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class ListOps(Task):
     Args:
         origin: "made" to generate expressions, "lra" to read all published ones.
         train, valid, test: The numbers of expressions to generate.
-        target: "value" of the whole expression, or "values" of all operators, each to be given at its closing bracket:
-            a denser task, to start from in a later run (`--init`).
+        target: "value" of the whole expression, or "values" of operators of all heights, each to be given at its closing
+            bracket: a denser task, to start from in a later run (`--init`).
     """
 
     name: ClassVar[str] = "listops"
@@ -103,10 +104,17 @@ def _samples(expressions: Expressions, name: str) -> Samples:
 
 
 def _dense(expressions: Expressions, name: str) -> Samples:
-    """The expressions with the value of each operator as the target of its closing bracket."""
-    values = bracket_values(expressions)
+    """The expressions with the value of each operator as the target of its closing bracket.
+
+    All heights count about equally: half of all operators have digits as arguments, and one in a hundred is the
+    outermost. Of the frequent heights, a random part counts.
+    """
+    values, heights = closing_brackets(expressions)
     samples = _samples(expressions, name)
-    return replace(samples, targets=np.maximum(values, 0).astype(np.int32), counts=values >= 0, per_step=True)
+    frequency = np.bincount(heights, minlength=1)
+    share = np.minimum(1, PER_HEIGHT * len(samples) / np.maximum(frequency, 1))
+    counts = (heights > 0) & (np.random.default_rng(0).random(len(heights)) < share[heights])
+    return replace(samples, targets=np.maximum(values, 0).astype(np.int32), counts=counts, per_step=True)
 
 
 def read_expressions(path: Path) -> Expressions:

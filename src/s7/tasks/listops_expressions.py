@@ -140,14 +140,25 @@ def _applied(
     return np.choose(operator, [least, greatest, median, total])
 
 
-def bracket_values(expressions: Expressions) -> Int[np.ndarray, " T"]:
-    """The value of the operator that ends at each token, -1 at tokens that end none.
+class Brackets(NamedTuple):
+    """The value and the height of the operator that ends at each token.
+
+    An operator on digits has height 1, others one more than their highest argument. At tokens that end no operator, the
+    value is -1 and the height 0.
+    """
+
+    values: Int[np.ndarray, " T"]
+    heights: Int[np.ndarray, " T"]
+
+
+def closing_brackets(expressions: Expressions) -> Brackets:
+    """The operators of expressions, at their closing brackets.
 
     Raises:
         ValueError: If an expression is invalid, naming it and its first invalid token.
     """
     tokens, offsets = expressions.tokens, expressions.offsets
-    values = np.full(len(tokens), -1, np.int8)
+    brackets = Brackets(np.full(len(tokens), -1, np.int8), np.zeros(len(tokens), np.int8))
     for first in range(0, len(offsets) - 1, BLOCK):
         cuts = offsets[first : first + BLOCK + 1]
         part = slice(cuts[0], cuts[-1])
@@ -159,8 +170,8 @@ def bracket_values(expressions: Expressions) -> Int[np.ndarray, " T"]:
             or _has_empty(tokens[part])
         ):
             _check(expressions, first)
-        values[part] = _values(tokens[part], depth)
-    return values
+        brackets.values[part], brackets.heights[part] = _evaluated(tokens[part], depth)
+    return brackets
 
 
 def _depth(tokens: UInt8[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
@@ -184,10 +195,10 @@ def _check(expressions: Expressions, first: int) -> None:
             raise ValueError(f"expression {number}: {error}") from None
 
 
-def _values(tokens: UInt8[np.ndarray, " T"], depth: Int[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
-    """The value of each operator at its closing bracket, computed from the deepest to the outermost."""
+def _evaluated(tokens: UInt8[np.ndarray, " T"], depth: Int[np.ndarray, " T"]) -> Brackets:
+    """Evaluate valid expressions, from the deepest operators to the outermost."""
     opens, ends = (tokens >= FIRST_OPERATOR) & (tokens < END), tokens == END
-    values = tokens.astype(np.int64)
+    values, heights = tokens.astype(np.int64), np.zeros(len(tokens), np.int64)
     for around in range(depth.max(), 0, -1):
         operators, closing = (np.flatnonzero(which & (depth == around)) for which in (opens, ends))
         # Digits and the brackets of the operators one level deeper.
@@ -195,7 +206,8 @@ def _values(tokens: UInt8[np.ndarray, " T"], depth: Int[np.ndarray, " T"]) -> In
         starts = np.searchsorted(arguments, operators)
         counts = np.searchsorted(arguments, closing) - starts
         values[closing] = _applied(values[operators] - FIRST_OPERATOR, values[arguments], starts, counts)
-    return np.where(ends, values, -1)
+        heights[closing] = 1 + np.maximum.reduceat(heights[arguments], starts)
+    return Brackets(np.where(ends, values, -1), heights)
 
 
 _APPLY = (
