@@ -35,8 +35,8 @@ class ListOps(Task):
     Args:
         origin: "made" to generate expressions, "lra" to read all published ones.
         train, valid, test: The numbers of expressions to generate.
-        target: "value" of the whole expression, or "values" of operators of all heights, each to be given at its closing
-            bracket: a denser task, to start from in a later run (`--init`).
+        target: "value" of the whole expression, or "values" of operators of all heights, each to be given at its
+            closing bracket: a denser task, to start from in a later run (`--init`).
     """
 
     name: ClassVar[str] = "listops"
