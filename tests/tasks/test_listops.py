@@ -14,6 +14,8 @@ from s7.tasks.listops import FOLDERS, ListOps, read_expressions
 from s7.tasks.listops_expressions import (
     END,
     FIRST_OPERATOR,
+    LONGEST,
+    SHORTEST,
     TOKENS,
     Expressions,
     closing_brackets,
@@ -25,11 +27,13 @@ from s7.tasks.listops_expressions import (
 from tests.listening import silent
 from tests.real_data import real_file
 
+USUAL = (SHORTEST, LONGEST)
+
 
 @pytest.fixture(scope="module")
 def block():
     """A thousand expressions."""
-    return make_block(0, 0, 0)
+    return make_block(0, 0, USUAL, 0)
 
 
 @pytest.fixture
@@ -256,10 +260,10 @@ def test_before_any_is_refused_trees_are_those_of_the_recipe():
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_block_depends_on_its_three_numbers_only():
-    block, again = make_block(0, 0, 0), make_block(0, 0, 0)
+    block, again = make_block(0, 0, USUAL, 0), make_block(0, 0, USUAL, 0)
     for mine, first in zip(again, block, strict=True):
         np.testing.assert_array_equal(mine, first)
-    others = [make_block(*numbers) for numbers in ((1, 0, 0), (0, 1, 0), (0, 0, 1))]
+    others = [make_block(*numbers) for numbers in ((1, 0, USUAL, 0), (0, 1, USUAL, 0), (0, 0, USUAL, 1))]
     texts = [tokens.tobytes() for part in (block, *others) for tokens in expressions(part)]
     assert len(set(texts)) == len(texts) == 200
 
@@ -295,6 +299,15 @@ def test_all_operators_have_values_as_a_denser_target(place):
     assert dense.train.counts[dense.train.offsets[1:] - 1].all()
     assert dense.head.per_step
     dense.objective.check(dense.train)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_shorter_expressions(place):
+    train = ListOps(30, 3, 2, shortest=20, longest=60).load(DataFolder(place), "strict", silent).train
+    lengths = np.diff(train.offsets)
+    assert 20 <= lengths.min() < lengths.max() <= 60
+    with pytest.raises(ValueError, match="shortest=20 and longest=10 must be a range"):
+        ListOps(shortest=20, longest=10)
 
 
 @pytest.mark.usefixtures("small_blocks")

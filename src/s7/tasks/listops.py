@@ -15,7 +15,16 @@ import s7
 from s7.data.download import Download
 from s7.data.samples import Samples
 from s7.tasks.blocks import make_blocks
-from s7.tasks.listops_expressions import BLOCK, TOKENS, Expressions, closing_brackets, make_block, tokenize
+from s7.tasks.listops_expressions import (
+    BLOCK,
+    LONGEST,
+    SHORTEST,
+    TOKENS,
+    Expressions,
+    closing_brackets,
+    make_block,
+    tokenize,
+)
 from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Task, most_frequent
 
@@ -35,6 +44,7 @@ class ListOps(Task):
     Args:
         origin: "made" to generate expressions, "lra" to read all published ones.
         train, valid, test: The numbers of expressions to generate.
+        shortest, longest: The range of their numbers of tokens; shorter ones are easier.
         target: "value" of the whole expression, or "values" of operators of all heights, each to be given at its
             closing bracket: a denser task, to start from in a later run (`--init`).
     """
@@ -51,6 +61,8 @@ class ListOps(Task):
     train: int = 96_000
     valid: int = 2_000
     test: int = 2_000
+    shortest: int = SHORTEST
+    longest: int = LONGEST
     seed: int = 0
     origin: Literal["made", "lra"] = "made"
     target: Literal["value", "values"] = "value"
@@ -59,6 +71,11 @@ class ListOps(Task):
         for name, least in (("train", 1), ("valid", 1), ("test", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        # Trees of more than LONGEST tokens are rare, and those of fewer than 4 are digits.
+        if not 4 <= self.shortest <= self.longest <= LONGEST:
+            raise ValueError(
+                f"shortest={self.shortest} and longest={self.longest} must be a range within 4 to {LONGEST}"
+            )
 
     def missing(self, folder):
         wanted = _candidates("train")
@@ -87,10 +104,14 @@ class ListOps(Task):
     def _made(self, folder, split: int, count: int, say) -> Expressions:
         def make():
             say(f"generating {count:,} expressions …")
-            blocks = make_blocks(partial(make_block, self.seed, split), -(-count // BLOCK), say)
+            blocks = make_blocks(
+                partial(make_block, self.seed, split, (self.shortest, self.longest)), -(-count // BLOCK), say
+            )
             return Expressions.joined(blocks, count)._asdict()
 
         settings = {"seed": self.seed, "split": split, "count": count, "version": 1}
+        if (self.shortest, self.longest) != (SHORTEST, LONGEST):
+            settings |= {"shortest": self.shortest, "longest": self.longest}
         return Expressions(**folder.simulated(self.name, settings, make))
 
 

@@ -51,12 +51,12 @@ class Expressions(NamedTuple):
         return cls(tokens, offsets, np.concatenate([part.labels for part in parts])[:count])
 
 
-def make_block(seed: int, split: int, block: int) -> Expressions:
-    """A thousand expressions, a function of the three numbers."""
+def make_block(seed: int, split: int, lengths: tuple[int, int], block: int) -> Expressions:
+    """A thousand expressions, a function of the arguments, with lengths in the given range."""
     rng = np.random.default_rng([seed, split, block])
     parts: list[Expressions] = []
     while sum(len(part.labels) for part in parts) < BLOCK:
-        parts.append(_written(_suitable(_grow(_DRAWN, rng), _DRAWN), rng))
+        parts.append(_written(_suitable(_grow(_DRAWN, rng), _DRAWN, lengths), rng))
     return Expressions.joined(parts, BLOCK)
 
 
@@ -90,12 +90,12 @@ def _grow(trees: int, rng: np.random.Generator) -> list[_Level]:
     return levels
 
 
-def _suitable(levels: list[_Level], trees: int) -> list[_Level]:
+def _suitable(levels: list[_Level], trees: int, lengths: tuple[int, int]) -> list[_Level]:
     """The trees of an accepted length, renumbered."""
     length = np.zeros(trees, np.int64)
     for tree, arguments in levels:
         length += np.bincount(tree, minlength=trees) + np.bincount(tree[arguments > 0], minlength=trees)
-    kept: Bool[np.ndarray, " trees"] = (length >= SHORTEST) & (length <= LONGEST)
+    kept: Bool[np.ndarray, " trees"] = (length >= lengths[0]) & (length <= lengths[1])
     number = np.cumsum(kept) - 1
     return [_Level(number[level.tree[kept[level.tree]]], level.arguments[kept[level.tree]]) for level in levels]
 
