@@ -21,7 +21,7 @@ class Entry(NamedTuple):
         full_epochs: The number of epochs of a full training, if the preset trains for less.
         epoch_fraction: The part of a full epoch that one epoch of the preset covers.
         curve: Whether the page shows the learning curve.
-        first: The settings of a run to start from, which does not use the test data.
+        before: The settings of runs before this one, each of which starts from the last; they do not use the test data.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     full_epochs: int = 0
     epoch_fraction: float = 1.0
     curve: bool = False
-    first: tuple[str, ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()
 
     @property
     def runs(self) -> list[Run]:
@@ -47,6 +47,11 @@ class Entry(NamedTuple):
 
 
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
+LISTOPS_MODEL = (
+    'model.transition={kind="Step", dt_min=0.002, dt_max=1.0}',
+    "model.stages=[{depth=5}]",
+    "train.batch_size=8",
+)
 ENTRIES = (
     Entry(
         "fitzhugh-nagumo",
@@ -139,16 +144,47 @@ ENTRIES = (
             "train.average=0.998",
         ),
         curve=True,
-        first=(
-            "data.target=next",
-            "model.stages=[{depth=4}]",
-            "model.dropout=0.05",
-            "train.epochs=2",
-            "train.learning_rate=4e-3",
+        before=(
+            (
+                "data.target=next",
+                "model.stages=[{depth=4}]",
+                "model.dropout=0.05",
+                "train.epochs=2",
+                "train.learning_rate=4e-3",
+            ),
         ),
     ),
     Entry("image", "image", "accuracy", "one hour", "the paper 0.6114", seeds=(0,), full_epochs=200, curve=True),
     Entry("listops", "listops", "accuracy", "one hour", "the paper 0.6377", seeds=(0,), full_epochs=200, curve=True),
+    Entry(
+        "listops-curriculum",
+        "listops",
+        "accuracy",
+        "≥ 0.50, aim 0.60",
+        "the paper 0.6377, S5 0.6215, Mega 0.6314, trained on long expressions only",
+        seeds=(0,),
+        settings=(
+            *LISTOPS_MODEL,
+            *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=2e-3"),
+            *("train.average=0.998", "train.pack=2048"),
+        ),
+        curve=True,
+        before=(
+            # The values of all operators of short expressions.
+            (
+                *LISTOPS_MODEL,
+                *("data.target=values", "data.shortest=15", "data.longest=100", "data.train=200000"),
+                *("train.epochs=3", "train.learning_rate=4e-3", "train.pack=1024"),
+            ),
+            # The values of longer ones.
+            (
+                *LISTOPS_MODEL,
+                *("data.shortest=100", "data.longest=400", "data.train=60000"),
+                *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=3e-3"),
+                "train.pack=2048",
+            ),
+        ),
+    ),
     Entry(
         "pathfinder",
         "pathfinder",

@@ -56,11 +56,11 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
             print(f"\n{name}", flush=True)
             out, settings = RUNS / name, from_assignments(run.settings)
             job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
-            if entry.first:
-                before = RunFolder(RUNS / f"{name}-first")
+            for number, assignments in enumerate(entry.before, 1):
+                before = RunFolder(RUNS / f"{name}-before-{number}")
                 if not before.is_finished:
-                    pretraining = replace(job, settings=from_assignments(entry.first), test=False)
-                    pretraining.run(before.path, DataFolder(data), resume=before.is_begun, callbacks=(display(),))
+                    earlier = replace(job, settings=from_assignments(assignments), test=False)
+                    earlier.run(before.path, DataFolder(data), resume=before.is_begun, callbacks=(display(),))
                 job = replace(job, init=os.path.relpath(before.path))
             job.run(out, DataFolder(data), resume=out.exists(), callbacks=(display(),))
             store({name: out}, curves=True)
