@@ -56,8 +56,8 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
             print(f"\n{name}", flush=True)
             out, settings = RUNS / name, from_assignments(run.settings)
             job = Job(entry.task, protocol=entry.protocol, seed=run.seed, settings=settings)
-            for number, assignments in enumerate(entry.before, 1):
-                before = RunFolder(RUNS / f"{name}-before-{number}")
+            for stage, assignments in enumerate(entry.before, 1):
+                before = RunFolder(RUNS / f"{name}-before-{stage}")
                 if not before.is_finished:
                     earlier = replace(job, settings=from_assignments(assignments), test=False)
                     earlier.run(before.path, DataFolder(data), resume=before.is_begun, callbacks=(display(),))
