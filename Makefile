@@ -6,7 +6,7 @@ WORKERS ?= 2
 # which would compile JAX's modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup test lint sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
+.PHONY: setup test lint signatures sanitize edge edge-test fuzz-edge fuzz-edge-clang soak golden bench bench-serve speed demo docs site
 .PHONY: results results-long clean
 .PHONY: fuzz memory
 
@@ -40,6 +40,10 @@ lint: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# All tests again, with the types and shapes of all arguments and results checked.
+signatures: setup
+	S7_CHECK_SIGNATURES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # Test the native kernels against plain loops under the sanitizers. Needs only g++.
 sanitize: $(foreach kind,thread address,$(foreach test,kernels_test stream_test,build/sanitize/$(kind)/$(test)))

@@ -1,4 +1,4 @@
-"""Configuration of all tests: signatures are checked, and both precisions are available."""
+"""Configuration of all tests: both precisions are available, and signatures are checked on request."""
 
 import os
 from importlib.metadata import version
@@ -26,7 +26,9 @@ from jaxtyping import install_import_hook
 import tests.signatures  # noqa: F401  (the hook below looks it up by name)
 
 jax.config.update("jax_enable_x64", True)
-install_import_hook("s7", "tests.signatures.check")
+# Checks of types and shapes at every call, a tenth of the time of the tests: `make signatures`.
+if os.environ.get("S7_CHECK_SIGNATURES"):
+    install_import_hook("s7", "tests.signatures.check")
 
 # Deterministic; compiling makes the first example of a test slow, so no deadline.
 settings.register_profile(

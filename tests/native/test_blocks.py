@@ -136,7 +136,7 @@ def test_blocks_give_the_numbers_of_xla(
     batch=st.integers(8, 40),
     length=st.integers(288, 400),
 )
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_large_batches_of_long_sequences_give_the_numbers_of_xla(
     form,
     transition,
