@@ -24,8 +24,8 @@ from s7.tasks.pathfinder_pictures import make_block
 from s7.tasks.sources import long_range_arena
 from s7.tasks.task import Problem, Say, Task, most_frequent
 
-CLASSES = ("apart", "joined")
-CONTOURS = ("unmarked", "first", "second")
+CLASSES: tuple[str, ...] = ("apart", "joined")
+CONTOURS: tuple[str, ...] = ("unmarked", "first", "second")
 # The grey value from which a pixel counts as a part of a contour, a quarter of the largest.
 INK = 64
 # Blocks that are generated and cached together. An interruption loses at most this many.
@@ -88,24 +88,20 @@ class _Contours(Task):
         else:
             images, labels = self._made(folder, say)
         events = images.reshape(len(images), -1, self.patch)
-        counts, names = None, CLASSES
+        counts = None
         if self.target == "contours":
             (classes,) = self._cached(folder, say, "contours", _draw_classes)
             labels, counts = patch_classes(events, classes.reshape(events.shape))
-            names = CONTOURS
         tenth = len(images) // 10
         cuts = {"train": slice(0, -2 * tenth), "valid": slice(-2 * tenth, -tenth), "test": slice(-tenth, None)}
-        dense = counts is not None
-        samples = {
-            name: Samples.of(events[cut], labels[cut], counts=counts[cut] if dense else None, per_step=dense, name=name)
-            for name, cut in cuts.items()
-        }
+        samples = {name: _samples(events, labels, counts, cut, name) for name, cut in cuts.items()}
+        names = CLASSES if counts is None else CONTOURS
         return Problem(
             samples["train"],
             samples["valid"],
             samples["test"],
             encoder=s7.LinearEncoder.of(samples["train"]),
-            head=s7.PerStep(len(names)) if dense else s7.Mean(len(names)),
+            head=s7.Mean(len(names)) if counts is None else s7.PerStep(len(names)),
             objective=s7.CrossEntropy(len(names), names),
             baselines=most_frequent(samples["train"], samples["test"], len(names)),
         )
@@ -128,10 +124,22 @@ class _Contours(Task):
                 return {name: np.concatenate([block[name] for block in blocks])[: stop - start] for name in blocks[0]}
 
             settings = {"seed": self.seed, "start": start, "stop": stop, "version": 1}
-            if what != "images":
-                settings["what"] = what
-            parts.append(folder.simulated(self.name, settings, make))
+            kind = {} if what == "images" else {"what": what}
+            parts.append(folder.simulated(self.name, settings | kind, make))
         return [np.concatenate([part[name] for part in parts]) for name in parts[0]]
+
+
+def _samples(
+    events: UInt8[np.ndarray, "N L P"],
+    targets: Int[np.ndarray, "N ..."],
+    counts: Bool[np.ndarray, "N L"] | None,
+    cut: slice,
+    name: str,
+) -> Samples:
+    """Some of the images: with one target each or, if `counts` are given, with one for each event that counts."""
+    if counts is None:
+        return Samples.of(events[cut], targets[cut], per_step=False, name=name)
+    return Samples.of(events[cut], targets[cut], counts=counts[cut], per_step=True, name=name)
 
 
 def _draw(recipe: Recipe, seed: int, first: int, block: int) -> dict[str, np.ndarray]:
