@@ -100,6 +100,14 @@ def test_without_reparameterization_the_initial_spectrum_is_stable(key):
     assert np.log(np.abs(w) + 1e-9).mean(0).max() < 0  # products of factors go to zero
 
 
+def test_each_harmonic_of_a_period_has_all_time_constants(key):
+    transition = s7.Stable(oscillate=True, period=8, tau=(2, 200))
+    layer = s7.S7Layer(3, 15, key=key, transition=transition, dtype=jnp.float64)
+    factors = np.log(np.asarray(layer.matrices(np.zeros((1, 3))).transition[0])).reshape(3, 5)
+    np.testing.assert_allclose(-1 / factors.real, np.repeat([[2], [20], [200]], 5, 1), rtol=1e-12)
+    np.testing.assert_allclose(np.abs(factors.imag), np.pi / 4 * np.tile(np.arange(5), (3, 1)), rtol=1e-12)
+
+
 def test_a_single_time_constant_is_the_geometric_mean():
     np.testing.assert_allclose(time_ladder(1, 2, 50), [10.0])
 
@@ -132,6 +140,7 @@ def test_a_constant_input_leaves_the_state_bounded_over_a_million_steps(key):
         (lambda: s7.Stable(b=0.4), "b=0.4 must be at least 0.5"),
         (lambda: s7.Stable(gain="loud"), "gain='loud' is not one of"),  # type: ignore[arg-type]
         (lambda: s7.Stable(tau=(5, 2)), r"tau=\(5, 2\) must be two numbers in order"),
+        (lambda: s7.Stable(period=1), "period=1 must be at least 2"),
         (lambda: s7.Step(dt_min=0, dt_max=1), "dt_min=0 and dt_max=1 must be positive and in this order"),
         (lambda: s7.Ring(radius=(0.5, 1)), r"radius=\(0.5, 1\) must be two numbers between 0 and 1"),
         (lambda: s7.S7Layer(3, 8, key=jax.random.key(0), blocks=3), "blocks=3 does not divide state=8"),

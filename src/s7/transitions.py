@@ -99,6 +99,8 @@ class Stable(Transition):
             impulse response of unit area in asynchronous time; "variance" for g_k = sqrt(1 - |a|²) over one unit of
             time; None for g_k = 1, as in the paper.
         tau: The range of the initial time constants, in steps or in units of dt.
+        period: With `oscillate`, the initial frequencies are the harmonics of this many steps, such as the number of
+            pixels in a row of an image, each with all time constants; None for those of HiPPO.
     """
 
     a: float = 1.0
@@ -106,12 +108,15 @@ class Stable(Transition):
     oscillate: bool = searched(False, Choice((False, True), optional=True))
     gain: Gain = searched("rate", Choice(("rate", "variance", "none"), optional=True))
     tau: tuple[float, float] = searched((2.0, 50.0), Range(10.0, 1000.0, log=True, item=1, optional=True))
+    period: int | None = None
 
     def __post_init__(self):
         if not self.a > 0:
             raise ValueError(f"Stable: a={self.a} must be positive")
         if not self.b >= 0.5:
             raise ValueError(f"Stable: b={self.b} must be at least 0.5, or a_k = 1 - 1/b falls below -1")
+        if self.period is not None and self.period < 2:
+            raise ValueError(f"Stable: period={self.period} must be at least 2")
         _check_gain(self)
         _check_tau(self, least=self.b)
 
@@ -121,12 +126,16 @@ class Stable(Transition):
         return self.oscillate
 
     def spectrum(self, block, key):
-        """w from the time constants τ = a w² + b; the fastest oscillation makes a quarter turn in the shortest τ."""
-        parameters = {"w": np.sqrt((time_ladder(block, *self.tau) - self.b) / self.a)}
-        if self.oscillate:
-            frequencies = hippo_frequencies(block)
-            parameters["omega"] = frequencies / frequencies.max() * (np.pi / 2 / self.tau[0])
-        return parameters
+        """w from the time constants τ = a w² + b. HiPPO's fastest state makes a quarter turn in the shortest τ."""
+        if self.oscillate and self.period is not None:
+            harmonics = 2 * np.pi / self.period * np.arange(self.period // 2 + 1)
+            row, column = np.divmod(np.arange(block), len(harmonics))
+            times, frequencies = time_ladder(int(row[-1]) + 1, *self.tau)[row], harmonics[column]
+        else:
+            times, frequencies = time_ladder(block, *self.tau), hippo_frequencies(block)
+            frequencies *= np.pi / 2 / self.tau[0] / frequencies.max()
+        parameters = {"w": np.sqrt((times - self.b) / self.a)}
+        return parameters | {"omega": frequencies} if self.oscillate else parameters
 
     def rate(self, w: Float[Array, "*L P"]) -> Float[Array, "*L P"]:
         """r = 1 / (a w² + b)."""

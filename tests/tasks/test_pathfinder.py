@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import distance_transform_edt
 
+import s7
 from s7.data.folder import DataFolder
 from s7.tasks import pathfinder
 from s7.tasks.blocks import make_blocks
 from s7.tasks.pathfinder import Pathfinder, PathX
 from s7.tasks.pathfinder_dashes import PATH_X, PATHFINDER, Stamps, dashes_of
-from s7.tasks.pathfinder_pictures import LONG, SHORT, make_block
+from s7.tasks.pathfinder_pictures import FIRST, LONG, SECOND, SHORT, UNMARKED, make_block
 from tests.listening import silent
 
 # As the tasks' own, with fewer pictures in a block: sooner made.
@@ -167,6 +168,41 @@ def test_short_contours_are_brighter_in_small_pictures_only(drawn):
     assert np.mean(short) / np.mean(long) == pytest.approx(4 / 3 if recipe.side == 32 else 1, rel=0.1)
 
 
+# The classes of contours.
+
+
+def test_connected_markers_are_on_one_contour_and_others_on_two(drawn):
+    recipe, pictures = drawn
+    classes = pictures.contour_classes(recipe)
+    assert classes.dtype == np.uint8
+    assert classes.shape == pictures.images.shape
+    for kind, expected in ((UNMARKED, True), (FIRST, True), (SECOND, pictures.labels == 0)):
+        drawn_there = ((classes == kind) & (pictures.images >= pathfinder.INK)).any((1, 2))
+        np.testing.assert_array_equal(drawn_there, np.broadcast_to(expected, len(drawn_there)))
+
+
+def test_a_marker_has_the_class_of_its_contour(drawn):
+    recipe, pictures = drawn
+    for image, label, markers in zip(
+        pictures.contour_classes(recipe), pictures.labels, pictures.scenes.markers, strict=True
+    ):
+        first, second = sorted(map(tuple, markers))
+        assert image[first] == FIRST
+        assert image[second] == (FIRST if label else SECOND)
+
+
+def test_all_dashes_of_a_contour_have_one_class(drawn):
+    recipe, pictures = drawn
+    classes = pictures.contour_classes(recipe)
+    for n, image in enumerate(classes):
+        ends, contour, _ = lines(recipe, pictures, n)
+        kinds = image[tuple(np.round(ends.mean(1)).astype(int).T)]
+        for number in np.unique(contour):
+            here = set(kinds[contour == number])
+            assert len(here) == 1
+            assert number < 2 or here == {UNMARKED}
+
+
 # By which numbers.
 
 
@@ -185,8 +221,10 @@ def test_a_block_depends_on_its_recipe_and_two_numbers_only():
 def test_another_process_draws_the_same_pictures():
     # One block, so that one process starts: it takes its time.
     (here,), (there,) = (make_blocks(partial(pathfinder._draw, SMALL, 0, 1), 1, silent, n) for n in (1, 2))
-    assert same(here, there)
-    assert same(here, pathfinder._draw(SMALL, 0, 0, 1))
+    again = pathfinder._draw(SMALL, 0, 0, 1)
+    assert here.keys() == there.keys() == again.keys()
+    assert same(here.values(), there.values())
+    assert same(here.values(), again.values())
 
 
 @given(st.data())
@@ -246,6 +284,47 @@ def test_images_are_cached_in_parts_that_larger_sets_share(place, monkeypatch):
     larger = Pathfinder(pictures=24).load(DataFolder(place), "strict", heard.append).train
     assert heard[2:] == ["generating images 20 to 24 of 24 …"]
     assert larger.take(np.arange(16)).digest() == whole.digest()
+
+
+@pytest.mark.usefixtures("small")
+def test_contours_are_the_targets_of_pixels_with_ink(place):
+    heard = []
+    problem = Pathfinder(pictures=20, target="contours").load(DataFolder(place), "strict", heard.append)
+    assert heard == ["generating images 0 to 20 of 20 …", "generating contours 0 to 20 of 20 …"]
+    train, block = problem.train, make_block(SMALL, 0, 0)
+    np.testing.assert_array_equal(train.counts, train.inputs[:, 0] >= pathfinder.INK)
+    np.testing.assert_array_equal(train.targets[:10_240], block.contour_classes(SMALL).ravel())
+    assert problem.head == s7.PerStep(3)
+    assert problem.objective.names == ("unmarked", "first", "second")
+    assert 0.3 < problem.baselines["most frequent class"]["accuracy"] < 0.8
+    # The images are those of the labels.
+    labelled = Pathfinder(pictures=20).load(DataFolder(place), "strict", pytest.fail)
+    np.testing.assert_array_equal(labelled.train.inputs, train.inputs)
+
+
+@pytest.mark.usefixtures("small")
+def test_pixels_of_a_row_are_read_together(place):
+    single, double = (Pathfinder(pictures=20, patch=n).load(DataFolder(place), "strict", silent) for n in (1, 2))
+    np.testing.assert_array_equal(double.train.inputs, single.train.inputs.reshape(-1, 2))
+    assert set(double.train.lengths) == {512}
+    assert double.encoder.inputs == 2
+    dense = Pathfinder(pictures=20, patch=4, target="contours").load(DataFolder(place), "strict", silent).train
+    np.testing.assert_array_equal(dense.counts, dense.inputs.max(1) >= pathfinder.INK)
+
+
+def test_a_patch_has_the_class_of_its_brightest_pixel():
+    events = np.array([[[90, 80], [10, 30], [0, 64]]], np.uint8)
+    classes = np.array([[[1, 2], [0, 1], [0, 2]]], np.uint8)
+    chosen, counts = pathfinder.patch_classes(events, classes)
+    assert chosen.tolist() == [[1, 1, 2]]
+    assert counts.tolist() == [[True, False, True]]
+
+
+def test_settings_that_do_not_fit_are_rejected():
+    with pytest.raises(ValueError, match="patch=5 does not divide the 32 pixels of a row"):
+        Pathfinder(patch=5)
+    with pytest.raises(ValueError, match=r"target=contours needs data\.origin=made"):
+        Pathfinder(origin="lra", target="contours")
 
 
 def test_path_x_is_read_from_128_by_128_pixels(place, monkeypatch):

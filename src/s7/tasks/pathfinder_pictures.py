@@ -25,7 +25,7 @@ Many attempts run in parallel, in arrays. Most of them fail, so there are more a
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, Integer, UInt8
+from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8
 
 from s7.tasks.pathfinder_dashes import FULL, TURNS, Dashes, Recipe, dashes_of, unit
 
@@ -34,6 +34,8 @@ ATTEMPTS = 5  # to place a short contour
 DRAWS = 3  # of a direction, before a contour is discarded
 _LEAST = 1e-4 * FULL  # the least likelihood of a direction for a contour to continue
 _SOUGHT = 256  # positions tried for the start of a short contour
+# Which markers a contour carries: none, the first one in reading order and perhaps the second, or only the second.
+UNMARKED, FIRST, SECOND = range(3)
 
 
 class Scenes(NamedTuple):
@@ -54,6 +56,14 @@ class Pictures(NamedTuple):
     labels: Int[np.ndarray, " N"]
     margins: Int[np.ndarray, " N"]
     scenes: Scenes
+
+    def contour_classes(self, recipe: Recipe) -> UInt8[np.ndarray, "N Y X"]:
+        """The class of the contour in each pixel; see `contour_classes`."""
+        classes = np.empty_like(self.images)
+        for margin in recipe.margins:
+            here = np.flatnonzero(self.margins == margin)
+            classes[here] = contour_classes(dashes_of(recipe, margin), Scenes(*(part[here] for part in self.scenes)))
+        return classes
 
 
 def make_block(recipe: Recipe, seed: int, block: int) -> Pictures:
@@ -98,19 +108,64 @@ def lay_out(dashes: Dashes, joined: Integer[np.ndarray, " N"], rng: np.random.Ge
 def render(dashes: Dashes, scenes: Scenes) -> UInt8[np.ndarray, "N Y X"]:
     """The pictures."""
     count, contours, _ = scenes.way.shape
-    every = np.arange(count)
     canvas = np.zeros((count, dashes.size), np.float32)
-    for contour in range(contours):
+    everywhere = np.ones((count, contours), bool)
+    _draw_contours(dashes, scenes, everywhere, canvas)
+    for marker in range(2):
+        _draw_marker(dashes, scenes, marker, np.arange(count), canvas)
+    images = _cropped(dashes, canvas)
+    return np.round(images * (255 / images.max((1, 2), keepdims=True))).astype(np.uint8)
+
+
+def contour_classes(dashes: Dashes, scenes: Scenes) -> UInt8[np.ndarray, "N Y X"]:
+    """Which markers the contour has that is the brightest in each pixel: UNMARKED, FIRST or SECOND.
+
+    A marker belongs to its contour. Pixels without ink are UNMARKED.
+    """
+    count, contours, _ = scenes.way.shape
+    every, owners = np.arange(count), _owners(scenes)
+    place = dashes.flat(scenes.markers)
+    first = place.argmin(1)
+    kinds = np.full((count, contours), UNMARKED)
+    kinds[every, owners[every, 1 - first]] = SECOND
+    kinds[every, owners[every, first]] = FIRST
+    drawn = np.zeros((3, count, dashes.size), np.float32)
+    for kind, canvas in enumerate(drawn):
+        _draw_contours(dashes, scenes, kinds == kind, canvas)
+        for marker in range(2):
+            _draw_marker(dashes, scenes, marker, np.flatnonzero(kinds[every, owners[:, marker]] == kind), canvas)
+    return _cropped(dashes, drawn.argmax(0)).astype(np.uint8)
+
+
+def _owners(scenes: Scenes) -> Int[np.ndarray, "N 2"]:
+    """Which of the two long contours starts at the first marker, and which one ends at the second."""
+    ends = scenes.at[:, :2][:, :, [0, -1]]
+    return (ends == scenes.markers[:, None]).all(-1).argmax(1)
+
+
+def _draw_contours(
+    dashes: Dashes, scenes: Scenes, chosen: Bool[np.ndarray, "N C"], canvas: Float[np.ndarray, "N F"]
+) -> None:
+    """Draw the chosen contours of each image."""
+    for contour in range(chosen.shape[1]):
         contrast = dashes.recipe.contrasts[contour >= 2]
         for step in range(LONG):
             at, way = scenes.at[:, contour, step], scenes.way[:, contour, step]
-            there = np.flatnonzero(way >= 0)
+            there = np.flatnonzero((way >= 0) & chosen[:, contour])
             dashes.ink.put(canvas, there, dashes.flat(at[there]), way[there], contrast)
-    for marker in range(2):
-        dashes.marker.put(canvas, every, dashes.flat(scenes.markers[:, marker]), np.zeros_like(every))
+
+
+def _draw_marker(
+    dashes: Dashes, scenes: Scenes, marker: int, who: Int[np.ndarray, " M"], canvas: Float[np.ndarray, "N F"]
+) -> None:
+    """Draw one of the two markers of some images."""
+    dashes.marker.put(canvas, who, dashes.flat(scenes.markers[who, marker]), np.zeros_like(who))
+
+
+def _cropped(dashes: Dashes, canvas: Shaped[np.ndarray, "N F"]) -> Shaped[np.ndarray, "N Y X"]:
+    """The images without their borders."""
     inner = slice(dashes.border, -dashes.border)
-    images = canvas.reshape(count, dashes.columns, dashes.columns)[:, inner, inner]
-    return np.round(images * (255 / images.max((1, 2), keepdims=True))).astype(np.uint8)
+    return canvas.reshape(-1, dashes.columns, dashes.columns)[:, inner, inner]
 
 
 def _long_contours(
