@@ -52,6 +52,11 @@ LISTOPS_MODEL = (
     "model.stages=[{depth=5}]",
     "train.batch_size=8",
 )
+PATHFINDER_MODEL = (
+    *("data.patch=4", "data.pictures=200000", "model.stages=[{depth=6}]", "model.width=64", "model.state=40"),
+    *('model.form={kind="Static"}', "model.norm=batch", "train.batch_size=32"),
+    'model.transition={kind="Stable", selective=false, oscillate=true, period=8, tau=[2.0, 300.0], gain="variance"}',
+)
 ENTRIES = (
     Entry(
         "fitzhugh-nagumo",
@@ -195,6 +200,21 @@ ENTRIES = (
         full_epochs=200,
         epoch_fraction=0.2,
         curve=True,
+    ),
+    Entry(
+        "pathfinder-contours",
+        "pathfinder",
+        "accuracy",
+        "≥ 0.66, aim 0.90",
+        "the paper 0.6552, S5 0.9533, Mega 0.9601, trained on labels only, pixel by pixel",
+        seeds=(0,),
+        settings=(*PATHFINDER_MODEL, "train.steps=3000", "train.learning_rate=5e-4", "train.warmup=0.1"),
+        curve=True,
+        # The contour of each pixel: a short run, then a longer one.
+        before=(
+            (*PATHFINDER_MODEL, "data.target=contours", "train.steps=3182", "train.learning_rate=4e-3"),
+            (*PATHFINDER_MODEL, "data.target=contours", "train.steps=8153", "train.learning_rate=4e-3"),
+        ),
     ),
 )
 
