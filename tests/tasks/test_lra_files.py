@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from s7.data.folder import DataFolder
+from s7.data.picture_augmentation import PictureAugmentation
 from s7.tasks import image
 from s7.tasks.image import Image, grey
 from s7.tasks.text import ALPHABET, RAREST, Text, from_lines, review_tokens
@@ -175,6 +176,17 @@ def test_the_official_archive_and_sheets_of_grey_give_the_same_pictures(place, t
     assert one.train.event_shape == (1,)
     assert one.train.lengths[0] == 1024
     assert one.encoder.mean[0] == pytest.approx(one.train.inputs.mean())
+
+
+def test_pixels_of_a_row_can_be_one_event(place):
+    write_binary(place)
+    pixels, patches = (load(Image(patch=patch), place).train for patch in (1, 8))
+    assert patches.event_shape == (8,)
+    np.testing.assert_array_equal(patches.inputs.ravel(), pixels.inputs.ravel())
+    with pytest.raises(ValueError, match="patch=5 does not divide the 32 pixels of a row"):
+        Image(patch=5)
+    with pytest.raises(ValueError, match="patch=2: augment shifts single pixels"):
+        Image(patch=2, augment=PictureAugmentation(shift=1))
 
 
 def test_grey_is_pillows():

@@ -32,7 +32,12 @@ SEED = 42
 
 @dataclass(frozen=True)
 class Image(Task):
-    """Grayscale images as sequences of pixels; `augment` shifts and mirrors the training images at random."""
+    """Grayscale images as sequences of pixels.
+
+    Args:
+        patch: The number of pixels of a row that are read as one event.
+        augment: Shifts and mirrors the training images at random. Needs patch=1.
+    """
 
     name: ClassVar[str] = "image"
     title: ClassVar[str] = "Grayscale CIFAR-10, pixel by pixel"
@@ -51,7 +56,14 @@ class Image(Task):
         "paper": "the same sizes; the published validation images were drawn by another generator",
     }
 
+    patch: int = 1
     augment: PictureAugmentation = PictureAugmentation()
+
+    def __post_init__(self):
+        if self.patch < 1 or SIDE % self.patch:
+            raise ValueError(f"patch={self.patch} does not divide the {SIDE} pixels of a row")
+        if self.patch > 1 and self.augment != PictureAugmentation():
+            raise ValueError(f"patch={self.patch}: augment shifts single pixels; use patch=1")
 
     def missing(self, folder):
         return None if folder.find(SHEETS, ARCHIVE) else folder.absence(ARCHIVE, SHEETS, how=HOW)
@@ -65,7 +77,7 @@ class Image(Task):
             return from_sheets(path.parent) if path.suffix == ".json" else from_archive(path)
 
         arrays = folder.simulated(self.name, about, make)
-        learnt, test = (_samples(arrays, name) for name in ("train", "test"))
+        learnt, test = (_samples(arrays, name, self.patch) for name in ("train", "test"))
         order = np.random.RandomState(SEED).permutation(len(learnt))
         kept = len(learnt) // 10
         train = learnt.take(order[kept:])
@@ -81,8 +93,9 @@ class Image(Task):
         )
 
 
-def _samples(arrays: Arrays, name: str) -> Samples:
-    return Samples.of(arrays[f"{name}_pixels"][..., None], arrays[f"{name}_labels"], per_step=False, name=name)
+def _samples(arrays: Arrays, name: str, patch: int) -> Samples:
+    events = arrays[f"{name}_pixels"].reshape(-1, PIXELS // patch, patch)
+    return Samples.of(events, arrays[f"{name}_labels"], per_step=False, name=name)
 
 
 def from_sheets(place: Path) -> Arrays:
