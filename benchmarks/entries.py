@@ -209,7 +209,6 @@ ENTRIES = (
         "the paper 0.6552, S5 0.9533, Mega 0.9601, trained on labels only, pixel by pixel",
         seeds=(0,),
         settings=(*PATHFINDER_MODEL, "train.steps=3000", "train.learning_rate=5e-4", "train.warmup=0.1"),
-        curve=True,
         # The contour of each pixel: a short run, then a longer one.
         before=(
             (*PATHFINDER_MODEL, "data.target=contours", "train.steps=3182", "train.learning_rate=4e-3"),
