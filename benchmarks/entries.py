@@ -173,7 +173,6 @@ ENTRIES = (
             *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=2e-3"),
             *("train.average=0.998", "train.pack=2048"),
         ),
-        curve=True,
         before=(
             # The values of all operators of short expressions.
             (
