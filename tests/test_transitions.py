@@ -141,6 +141,7 @@ def test_a_constant_input_leaves_the_state_bounded_over_a_million_steps(key):
         (lambda: s7.Stable(gain="loud"), "gain='loud' is not one of"),  # type: ignore[arg-type]
         (lambda: s7.Stable(tau=(5, 2)), r"tau=\(5, 2\) must be two numbers in order"),
         (lambda: s7.Stable(period=1), "period=1 must be at least 2"),
+        (lambda: s7.Stable(period=8), "period=8 needs oscillate=True"),
         (lambda: s7.Step(dt_min=0, dt_max=1), "dt_min=0 and dt_max=1 must be positive and in this order"),
         (lambda: s7.Ring(radius=(0.5, 1)), r"radius=\(0.5, 1\) must be two numbers between 0 and 1"),
         (lambda: s7.S7Layer(3, 8, key=jax.random.key(0), blocks=3), "blocks=3 does not divide state=8"),

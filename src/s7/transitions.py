@@ -117,6 +117,8 @@ class Stable(Transition):
             raise ValueError(f"Stable: b={self.b} must be at least 0.5, or a_k = 1 - 1/b falls below -1")
         if self.period is not None and self.period < 2:
             raise ValueError(f"Stable: period={self.period} must be at least 2")
+        if self.period is not None and not self.oscillate:
+            raise ValueError(f"Stable: period={self.period} needs oscillate=True")
         _check_gain(self)
         _check_tau(self, least=self.b)
 
