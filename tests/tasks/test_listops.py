@@ -310,6 +310,8 @@ def test_shorter_expressions(place):
     assert 20 <= lengths.min() < lengths.max() <= 60
     with pytest.raises(ValueError, match="shortest=20 and longest=10 must be a range"):
         ListOps(shortest=20, longest=10)
+    with pytest.raises(ValueError, match=r"shortest and longest need data\.origin=made"):
+        ListOps(origin="lra", longest=600)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -76,6 +76,8 @@ class ListOps(Task):
             raise ValueError(
                 f"shortest={self.shortest} and longest={self.longest} must be a range within 4 to {LONGEST}"
             )
+        if self.origin == "lra" and (self.shortest, self.longest) != (SHORTEST, LONGEST):
+            raise ValueError("shortest and longest need data.origin=made: the published expressions are long")
 
     def missing(self, folder):
         wanted = _candidates("train")

@@ -4,7 +4,7 @@
 
 The procedure is that of the Long Range Arena. With probability 1/4 a node is an operator with 2 to 10 arguments,
 uniformly distributed, each of which is a node; otherwise, and always at depth 10, it is a digit. Expressions with more
-than 500 and fewer than 2,000 tokens are accepted, which is one in twelve.
+than 500 and fewer than 2,000 tokens are accepted by default, which is one in twelve.
 
 Trees are grown level by level, thousands at a time. The length of a tree is known before its digits are drawn. At this
 length, two equal expressions in a data set are practically impossible.
