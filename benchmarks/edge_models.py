@@ -12,12 +12,13 @@ from s7.export.edge import random_events
 from s7.presets import NAMES, preset, tasks_with
 
 # What the data of a task determine: the sizes of inputs or the number of tokens, and the head.
-_PARTS: dict[str, tuple[Any, s7.Head]] = {
+PARTS: dict[str, tuple[Any, s7.Head]] = {
     "dvs-gesture": (s7.EventEncoder((128, 128)), s7.TimeMean(11)),
     "eigenworms": (s7.LinearEncoder(6), s7.Mean(5)),
     "fitzhugh-nagumo": (s7.LinearEncoder(1), s7.PerStep(1)),
     "human-activity": (s7.LinearEncoder(12), s7.PerStep(7)),
     "image": (s7.LinearEncoder(1), s7.Mean(10)),
+    "irregular-time": (s7.LinearEncoder(1), s7.Last(2)),
     "listops": (s7.TokenEncoder(15), s7.Mean(10)),
     "nmnist": (s7.EventEncoder((34, 34)), s7.Mean(10)),
     "path-x": (s7.LinearEncoder(1), s7.Mean(2)),
@@ -45,7 +46,7 @@ def preset_names() -> Iterator[tuple[str, str]]:
 
 def preset_model(task: str, name: str, timed: bool = True) -> s7.S7Model:
     """The model of a preset, with batch norms that have seen random events with gaps or, unless `timed`, without."""
-    encoder, head = _PARTS[task]
+    encoder, head = PARTS[task]
     config = build_config({"encoder": encoder, "head": head} | preset(task, name)["model"], "model")
     return _settled(s7.S7Model(config, key=jax.random.key(0)), timed)
 

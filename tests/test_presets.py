@@ -5,6 +5,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from benchmarks.edge_models import PARTS, preset_names
 
 import s7
 from s7.baselines import architectures
@@ -120,3 +121,7 @@ def test_the_paper_has_these_tasks():
 def test_an_unknown_preset_is_rejected(task, name, message):
     with pytest.raises(ValueError, match=message):
         preset(task, name)
+
+
+def test_models_of_all_presets_can_be_compared_with_the_library():
+    assert {task for task, _ in preset_names()} == set(PARTS)

@@ -1,6 +1,8 @@
 """The place of a process among those that train together, and errors before they are connected."""
 
+import os
 import socket
+import threading
 
 import numpy as np
 import pytest
@@ -67,6 +69,19 @@ class Told(Group):
 
     def gather(self, array):
         return np.array([False, True])
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has this policy")
+def test_threads_of_joined_processes_do_not_interrupt_each_other():
+    def policy():
+        processes._share_cores()
+        found.append(os.sched_getscheduler(0))
+
+    found = []
+    thread = threading.Thread(target=policy)
+    thread.start()
+    thread.join()
+    assert found == [os.SCHED_BATCH] and os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_processes_with_other_settings_are_errors():

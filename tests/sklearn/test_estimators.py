@@ -149,6 +149,7 @@ def test_a_budget_in_minutes_is_kept(monkeypatch):
     ("settings", "x", "y", "message"),
     [
         ({}, X, ["a"] * 24, "one class"),
+        ({}, X, [*Y[:5], "rare", *Y[6:]], "class 'rare' has one series, series 5; a class needs at least two"),
         ({}, X, None, "requires y to be passed"),
         ({}, X, Y[:5], "inconsistent numbers of samples"),
         ({}, X, "label", "y='label' names a column"),
@@ -225,7 +226,7 @@ def test_unusual_series(kind):
     ragged = [part[: 1 + 13 * (n % 4)] for n, part in enumerate(x)]
     y = np.arange(24) < 3
     assert np.isfinite(quick(kind).fit(ragged, y).predict(x)).all()
-    few = quick(kind).fit(x[:3], y[1:4], times=np.cumsum(rng.exponential(size=(3, 40)), 1))
+    few = quick(kind).fit(x[:4], y[1:5], times=np.cumsum(rng.exponential(size=(4, 40)), 1))
     late = np.cumsum(rng.exponential(size=(24, 40)), 1)
     late[5, -1] = 1e12
     assert np.isfinite(few.predict(x, times=late)).all()

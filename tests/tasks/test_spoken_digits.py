@@ -10,6 +10,7 @@ import pytest
 
 from s7.data.folder import DataFolder
 from s7.events.augmentation import EventAugmentation
+from s7.events.sound_variation import SoundVariation
 from s7.events.spikes import SpikeEncoder
 from s7.settings import build, table_of
 from s7.tasks import spoken_digits
@@ -122,6 +123,33 @@ def test_a_held_out_speaker_is_only_in_the_test_set(tmp_path, speaker, valid, tr
         "train": {train},
     }
     assert sum(parts.values()).tolist() == [1] * len(spoken.label)
+
+
+def test_recordings_of_the_training_speakers_can_be_for_validation(tmp_path):
+    spoken = read_spoken(write_arrays(tmp_path, some_digits()))
+    parts = split(spoken, "bob", "recordings")
+    assert set(spoken.speaker[parts["test"]].tolist()) == {"bob"}
+    for name, takes in (("valid", {0, 4}), ("train", {5, 9, 10, 49})):
+        assert set(spoken.speaker[parts[name]].tolist()) == {"ann", "cy"}
+        assert set(spoken.take[parts[name]].tolist()) == takes
+    assert sum(parts.values()).tolist() == [1] * len(spoken.label)
+
+
+@pytest.mark.parametrize(("validate", "message"), [("speakers", "did you mean 'speaker'"), ("recordings", "speaker")])
+def test_an_impossible_validation_is_rejected(validate, message):
+    with pytest.raises(ValueError, match=rf"^data\.validate.*{message}"):
+        SpokenDigits(validate=validate)
+
+
+def test_variants_are_added_to_the_training_recordings(tmp_path, cache):
+    write_arrays(tmp_path, some_digits())
+    plain, varied = load(tmp_path), load(tmp_path, vary=SoundVariation(copies=2, speed=1.2, tilt=3, ripple=3))
+    assert len(varied.train) == 3 * len(plain.train)
+    assert varied.train.targets.tolist() == 3 * plain.train.targets.tolist()
+    first, second = (np.diff(varied.train.offsets)[12 * n : 12 * (n + 1)] for n in (1, 2))
+    assert (first != second).any() and (first != np.diff(plain.train.offsets)).any()
+    for name in ("valid", "test"):
+        assert np.array_equal(getattr(varied, name).inputs, getattr(plain, name).inputs)
 
 
 def test_an_unknown_speaker_meets_the_nearest(tmp_path):

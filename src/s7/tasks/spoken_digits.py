@@ -9,8 +9,8 @@ import re
 import tarfile
 import wave
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -20,9 +20,10 @@ from jaxtyping import Bool, Int16, Int64, Shaped
 
 import s7
 from s7.data.download import Download
-from s7.data.folder import Arrays, read_arrays
+from s7.data.folder import Arrays, DataFolder, read_arrays
 from s7.events.augmentation import EventAugmentation
-from s7.events.recordings import Recording, Recordings, recordings_of
+from s7.events.recordings import Recording, Recordings, recordings_of, samples_of
+from s7.events.sound_variation import SoundVariation
 from s7.events.spikes import SpikeEncoder
 from s7.settings import table_of, unknown
 from s7.tasks.task import Problem, Task, most_frequent
@@ -40,75 +41,9 @@ RECORDING = re.compile(r"(^|/)recordings/[^./][^/]*\.wav$")
 RATE = 8000
 # Of the 50 recordings of a digit by a speaker, the first are the published test set and the next are for validation.
 TESTED, VALIDATED = 5, 10
+VALIDATION = ("speaker", "recordings")
 # Increase it when the same settings give other spikes than before.
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class SpokenDigits(Task):
-    """Classify spoken digits.
-
-    Args:
-        spikes: Converts sound to spikes.
-        augment: Changes the training recordings at random.
-        speaker: The name of the test speaker, who is not in the training data. By default the split is the published
-            one.
-    """
-
-    name: ClassVar[str] = "spoken-digits"
-    title: ClassVar[str] = "Spoken digits as spikes"
-    source: ClassVar[str] = "Free Spoken Digit Dataset 1.0.10 (CC BY-SA 4.0)"
-    # The server creates the archive on request, so its checksum and size vary.
-    downloads: ClassVar[tuple[Download, ...]] = (
-        Download(
-            "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz",
-            "fsdd/free-spoken-digit-dataset-1.0.10.tar.gz",
-            page="https://github.com/Jakobovski/free-spoken-digit-dataset",
-        ),
-    )
-    protocols: ClassVar[dict[str, str]] = {
-        "strict": (
-            "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 for "
-            "training; all six speakers are in each split. With data.speaker, that speaker is the test set, the next "
-            "by name is for validation and the other four are for training"
-        ),
-    }
-    spikes: SpikeEncoder = SpikeEncoder()
-    speaker: str = ""
-    augment: EventAugmentation = EventAugmentation()
-
-    def missing(self, folder):
-        return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
-
-    def load(self, folder, protocol, say):
-        path = folder.require(*FILES, how=HOW)
-        spoken = read_spoken(path)
-        splits = split(spoken, self.speaker)
-        for name, chosen in splits.items():
-            if not chosen.any():
-                raise ValueError(f"{path}: no recordings for {name}, some are missing; {HOW}")
-
-        def make() -> Arrays:
-            say(f"converting {len(spoken.label):,} recordings to spikes, about 15 s …")
-            return encode(spoken, self.spikes, path)
-
-        settings = {"spikes": table_of(self.spikes), "sha256": spoken.digest(), "version": VERSION}
-        made = folder.simulated(self.name, settings, make)
-        none = np.zeros(len(made["t"]), np.uint8)
-        events = Recording(made["channel"], none, none, made["t"])
-        recordings = Recordings(events, made["offsets"], spoken.label, [f"{path}: {n}" for n in spoken.names])
-        sensor = self.spikes.sensor
-        samples = {name: recordings.samples(sensor, name, chosen) for name, chosen in splits.items()}
-        return Problem(
-            samples["train"],
-            samples["valid"],
-            samples["test"],
-            encoder=s7.TokenEncoder(sensor.tokens),
-            head=s7.Mean(len(DIGITS)),
-            objective=s7.CrossEntropy(len(DIGITS), DIGITS),
-            baselines=most_frequent(samples["train"], samples["test"], len(DIGITS)),
-            augmentation=self.augment.on(sensor, len(DIGITS)),
-        )
 
 
 class Spoken(NamedTuple):
@@ -134,7 +69,111 @@ class Spoken(NamedTuple):
         return digest.hexdigest()
 
 
-def split(spoken: Spoken, speaker: str) -> dict[str, Bool[np.ndarray, " N"]]:
+@dataclass(frozen=True)
+class SpokenDigits(Task):
+    """Classify spoken digits.
+
+    Args:
+        spikes: Converts sound to spikes.
+        augment: Changes the training recordings at random.
+        speaker: The name of the test speaker, who is not in the training data. By default the split is the published
+            one.
+        validate: With a test speaker, what is for validation: another "speaker", or "recordings" of the five speakers
+            who are also in the training data.
+        vary: Adds variants of the training recordings, made before they are converted to spikes.
+    """
+
+    name: ClassVar[str] = "spoken-digits"
+    title: ClassVar[str] = "Spoken digits as spikes"
+    source: ClassVar[str] = "Free Spoken Digit Dataset 1.0.10 (CC BY-SA 4.0)"
+    # The server creates the archive on request, so its checksum and size vary.
+    downloads: ClassVar[tuple[Download, ...]] = (
+        Download(
+            "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz",
+            "fsdd/free-spoken-digit-dataset-1.0.10.tar.gz",
+            page="https://github.com/Jakobovski/free-spoken-digit-dataset",
+        ),
+    )
+    protocols: ClassVar[dict[str, str]] = {
+        "strict": (
+            "the published test set (recordings 0-4 of each digit and speaker), 5-9 for validation, 10-49 for "
+            "training; all six speakers are in each split. With data.speaker, that speaker is the test set, the next "
+            "by name is for validation and the other four are for training; with data.validate=recordings too, "
+            "recordings 0-4 of the other five are for validation and the rest are for training"
+        ),
+    }
+    spikes: SpikeEncoder = SpikeEncoder()
+    speaker: str = ""
+    validate: str = "speaker"
+    vary: SoundVariation = SoundVariation()
+    augment: EventAugmentation = EventAugmentation()
+
+    def __post_init__(self) -> None:
+        if self.validate not in VALIDATION:
+            raise ValueError(f"data.validate: {unknown('choice', self.validate, VALIDATION)}")
+        if self.validate != VALIDATION[0] and not self.speaker:
+            raise ValueError(f"data.validate={self.validate} needs a test speaker; set data.speaker")
+
+    def missing(self, folder):
+        return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
+
+    def load(self, folder, protocol, say):
+        path = folder.require(*FILES, how=HOW)
+        spoken = read_spoken(path)
+        splits = split(spoken, self.speaker, self.validate)
+        for name, chosen in splits.items():
+            if not chosen.any():
+                raise ValueError(f"{path}: no recordings for {name}, some are missing; {HOW}")
+        recordings = self._spikes(folder, spoken, path, say)
+        sensor = self.spikes.sensor
+        samples = {name: recordings.samples(sensor, name, chosen) for name, chosen in splits.items()}
+        if self.vary.copies:
+            variants = (
+                self._spikes(folder, spoken, path, say, copy).take(splits["train"])
+                for copy in range(1, self.vary.copies + 1)
+            )
+            samples["train"] = samples_of((recordings.take(splits["train"]), *variants), sensor, "train")
+        return Problem(
+            samples["train"],
+            samples["valid"],
+            samples["test"],
+            encoder=s7.TokenEncoder(sensor.tokens),
+            head=s7.Mean(len(DIGITS)),
+            objective=s7.CrossEntropy(len(DIGITS), DIGITS),
+            baselines=most_frequent(samples["train"], samples["test"], len(DIGITS)),
+            augmentation=self.augment.on(sensor, len(DIGITS)),
+        )
+
+    def _spikes(
+        self, folder: DataFolder, spoken: Spoken, path: Path, say: Callable[[str], None], copy: int = 0
+    ) -> Recordings:
+        """The spikes of all recordings, or of their variants with this number."""
+
+        def make() -> Arrays:
+            what = f"variant {copy} of " if copy else ""
+            say(f"converting {what}{len(spoken.label):,} recordings to spikes, about 15 s …")
+            return encode(varied(spoken, self.vary, copy) if copy else spoken, self.spikes, path)
+
+        settings = {"spikes": table_of(self.spikes), "sha256": spoken.digest(), "version": VERSION}
+        if copy:
+            settings |= {"vary": table_of(replace(self.vary, copies=0)), "copy": copy}
+        made = folder.simulated(self.name, settings, make)
+        none = np.zeros(len(made["t"]), np.uint8)
+        events = Recording(made["channel"], none, none, made["t"])
+        return Recordings(events, made["offsets"], spoken.label, [f"{path}: {n}" for n in spoken.names])
+
+
+def varied(spoken: Spoken, vary: SoundVariation, copy: int) -> Spoken:
+    """A variant of each recording, which depends on its index here and the number of the copy."""
+    each = [
+        vary(spoken.audio[start:end], RATE, np.random.default_rng([copy, n]))
+        for n, (start, end) in enumerate(zip(spoken.offsets[:-1], spoken.offsets[1:], strict=True))
+    ]
+    audio = np.concatenate(each).astype(spoken.audio.dtype)
+    return spoken._replace(audio=audio, offsets=np.cumsum([0, *map(len, each)]))
+
+
+def split(spoken: Spoken, speaker: str, validate: str = VALIDATION[0]) -> dict[str, Bool[np.ndarray, " N"]]:
     """The recordings of each split."""
     if not speaker:
         tested = spoken.take < TESTED
@@ -144,7 +183,8 @@ def split(spoken: Spoken, speaker: str) -> dict[str, Bool[np.ndarray, " N"]]:
         if speaker not in names:
             raise ValueError(f"data.speaker: {unknown('speaker', speaker, names)}")
         tested = spoken.speaker == speaker
-        validated = ~tested & (spoken.speaker == names[(names.index(speaker) + 1) % len(names)])
+        following = names[(names.index(speaker) + 1) % len(names)]
+        validated = ~tested & (spoken.speaker == following if validate == "speaker" else spoken.take < TESTED)
     return {"train": ~tested & ~validated, "valid": validated, "test": tested}
 
 
