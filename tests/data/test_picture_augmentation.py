@@ -53,8 +53,23 @@ def test_rows_of_another_width():
     assert varied.inputs[:, 0].tolist() == [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8]
 
 
+def test_several_pixels_in_an_event():
+    wide = Samples.of(np.arange(24).reshape(1, 6, 4), [0])  # two pixels with two colours in each event
+    varied = PictureAugmentation(mirror=1.0, width=4, patch=2)(wide, np.array([0]), 0, 0)
+    assert varied.inputs[:2].tolist() == [[6, 7, 4, 5], [2, 3, 0, 1]]
+    assert varied.offsets.tolist() == [0, 6]
+    with pytest.raises(ValueError, match="4 values in an event are not 3 pixels"):
+        PictureAugmentation(mirror=1.0, patch=3)(wide, np.array([0]), 0, 0)
+
+
 @pytest.mark.parametrize(
-    ("settings", "said"), [({"shift": -1}, "shift=-1"), ({"mirror": 2.0}, r"mirror=2\.0"), ({"width": 0}, "width=0")]
+    ("settings", "said"),
+    [
+        ({"shift": -1}, "shift=-1"),
+        ({"mirror": 2.0}, r"mirror=2\.0"),
+        ({"width": 0}, "width=0"),
+        ({"patch": 0}, "patch=0"),
+    ],
 )
 def test_settings_out_of_range(settings, said):
     with pytest.raises(ValueError, match=said):

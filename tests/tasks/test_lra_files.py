@@ -185,8 +185,18 @@ def test_pixels_of_a_row_can_be_one_event(place):
     np.testing.assert_array_equal(patches.inputs.ravel(), pixels.inputs.ravel())
     with pytest.raises(ValueError, match="patch=5 does not divide the 32 pixels of a row"):
         Image(patch=5)
-    with pytest.raises(ValueError, match="patch=2: augment shifts single pixels"):
-        Image(patch=2, augment=PictureAugmentation(shift=1))
+    with pytest.raises(ValueError, match=r"augment\.patch=4 differs from patch=2; omit it"):
+        Image(patch=2, augment=PictureAugmentation(shift=1, patch=4))
+
+
+def test_pictures_in_patches_are_augmented_like_pixels(place):
+    write_binary(place)
+    augment = PictureAugmentation(shift=3, mirror=0.5)
+    problems = [load(Image(patch=patch, augment=augment), place) for patch in (1, 4)]
+    chosen = np.arange(2)
+    pixels, patches = (problem.augmentation(problem.train, chosen, 0, 0) for problem in problems)
+    assert patches.event_shape == (4,) and len(patches.inputs) == len(pixels.inputs) // 4
+    np.testing.assert_array_equal(patches.inputs.ravel(), pixels.inputs.ravel())
 
 
 def test_grey_is_pillows():

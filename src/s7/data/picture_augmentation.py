@@ -1,4 +1,4 @@
-"""Augmentation of pictures that are read pixel by pixel: shifts and mirror images."""
+"""Augmentation of pictures that are read in the order of their pixels: shifts and mirror images."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,13 @@ class PictureAugmentation(Augmentation):
         shift: The largest shift in each direction, in pixels. What was outside of the picture repeats its edge.
         mirror: The probability that left and right are exchanged.
         width: The number of pixels in a row; None for square pictures.
+        patch: The number of adjacent pixels of a row in each event.
     """
 
     shift: int = 0
     mirror: float = 0.0
     width: int | None = None
+    patch: int = 1
 
     def __post_init__(self) -> None:
         if self.shift < 0:
@@ -30,6 +32,8 @@ class PictureAugmentation(Augmentation):
             raise ValueError(f"mirror={self.mirror} is a probability, from 0 to 1")
         if self.width is not None and self.width < 1:
             raise ValueError(f"width={self.width} must be at least 1")
+        if self.patch < 1:
+            raise ValueError(f"patch={self.patch} must be at least 1")
 
     def longest(self, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
         """The lengths themselves: pictures keep their size."""
@@ -44,19 +48,21 @@ class PictureAugmentation(Augmentation):
             rng = np.random.default_rng([seed, epoch, sample])
             rows[place], columns[place] = rng.integers(-self.shift, self.shift, 2, endpoint=True)
             mirrored[place] = rng.random() < self.mirror
-        pictures = samples.inputs.reshape(len(samples), height, width, *samples.inputs.shape[1:])
+        pictures = samples.inputs.reshape(len(samples), height, width, -1)
         y = np.clip(np.arange(height) + rows[:, None], 0, height - 1)
         x = np.clip(np.arange(width) + columns[:, None], 0, width - 1)
         x = np.where(mirrored[:, None], x[:, ::-1], x)
         varied = pictures[chosen[:, None, None], y[:, :, None], x[:, None, :]].reshape(-1, *samples.inputs.shape[1:])
-        offsets = np.arange(len(chosen) + 1) * (height * width)
+        offsets = np.arange(len(chosen) + 1) * (height * width // self.patch)
         return Samples(varied, samples.targets[chosen], offsets, name=samples.name)
 
     def _size(self, samples: Samples) -> tuple[int, int]:
         """The height and width of all pictures."""
         if samples.per_step or samples.counts is not None or samples.documents != 1 or samples.dt is not None:
             raise ValueError(f"{samples.name}: only pictures in regular time with one target each are augmented")
-        pixels = int(samples.lengths[0])
+        if samples.inputs[0].size % self.patch:
+            raise ValueError(f"{samples.name}: {samples.inputs[0].size} values in an event are not {self.patch} pixels")
+        pixels = int(samples.lengths[0]) * self.patch
         width = round(pixels**0.5) if self.width is None else self.width
         if not samples.even or pixels % width or (self.width is None and width * width != pixels):
             shape = "squares" if self.width is None else f"rows of {width} pixels"

@@ -6,7 +6,7 @@ of the Long Range Arena.
 
 import json
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,7 +36,7 @@ class Image(Task):
 
     Args:
         patch: The number of pixels of a row that are read as one event.
-        augment: Shifts and mirrors the training images at random. Needs patch=1.
+        augment: Shifts and mirrors the training images at random.
     """
 
     name: ClassVar[str] = "image"
@@ -62,8 +62,8 @@ class Image(Task):
     def __post_init__(self):
         if self.patch < 1 or SIDE % self.patch:
             raise ValueError(f"patch={self.patch} does not divide the {SIDE} pixels of a row")
-        if self.patch > 1 and self.augment != PictureAugmentation():
-            raise ValueError(f"patch={self.patch}: augment shifts single pixels; use patch=1")
+        if self.augment.patch not in (1, self.patch):
+            raise ValueError(f"augment.patch={self.augment.patch} differs from patch={self.patch}; omit it")
 
     def missing(self, folder):
         return None if folder.find(SHEETS, ARCHIVE) else folder.absence(ARCHIVE, SHEETS, how=HOW)
@@ -89,7 +89,7 @@ class Image(Task):
             head=s7.Mean(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
-            augmentation=self.augment if self.augment != PictureAugmentation() else None,
+            augmentation=replace(self.augment, patch=self.patch) if self.augment != PictureAugmentation() else None,
         )
 
 
