@@ -44,10 +44,18 @@ def preset_names() -> Iterator[tuple[str, str]]:
             yield task, name
 
 
-def preset_model(task: str, name: str, timed: bool = True) -> s7.S7Model:
-    """The model of a preset, with batch norms that have seen random events with gaps or, unless `timed`, without."""
+def preset_model(task: str, name: str, timed: bool = True, norm: str | None = None) -> s7.S7Model:
+    """The model of a preset, with batch norms that have seen random events with gaps or, unless `timed`, without.
+
+    Args:
+        task: The name of the task.
+        name: The name of the preset.
+        timed: Whether events have gaps.
+        norm: The norm in place of that of the preset.
+    """
     encoder, head = PARTS[task]
-    config = build_config({"encoder": encoder, "head": head} | preset(task, name)["model"], "model")
+    settings = preset(task, name)["model"] | ({"norm": norm} if norm else {})
+    config = build_config({"encoder": encoder, "head": head} | settings, "model")
     return _settled(s7.S7Model(config, key=jax.random.key(0)), timed)
 
 
