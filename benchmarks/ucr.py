@@ -140,7 +140,7 @@ def add_section(document: Document, path: Path = STORED) -> None:
         return
     document.paragraph(
         "With a random 30 % of the steps of each series, by `python -m benchmarks.ucr --keep 0.3`. `S7Classifier` is "
-        "given the times of the steps, unless a column says otherwise (`--no-times`, one seed). The others read series "
+        "given the times of the steps, unless a column says otherwise (`--no-times`). The others read series "
         "that are interpolated linearly:"
     )
     ours = {
