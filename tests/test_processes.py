@@ -81,7 +81,8 @@ def test_threads_of_joined_processes_do_not_interrupt_each_other():
     thread = threading.Thread(target=policy)
     thread.start()
     thread.join()
-    assert found == [os.SCHED_BATCH] and os.sched_getscheduler(0) == os.SCHED_OTHER
+    assert found == [os.SCHED_BATCH]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_processes_with_other_settings_are_errors():

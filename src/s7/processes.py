@@ -131,8 +131,8 @@ def join(place: Place) -> None:
 def _share_cores() -> None:
     """Let the threads that this process starts from now on wait for a core until the running one blocks.
 
-    Gloo's network thread polls in a loop while another thread holds the lock of a connection. If a message wakes it just
-    then and it takes the core from that thread, both are delayed until the scheduler interferes, which takes 4 ms.
+    Gloo's network thread polls in a loop while another thread holds the lock of a connection. If a message wakes it
+    just then and it takes the core from that thread, both are delayed until the scheduler interferes, which takes 4 ms.
     Threads of the policy SCHED_BATCH do not take the core from others when they wake.
     """
     if hasattr(os, "SCHED_BATCH"):

@@ -195,7 +195,8 @@ def test_pictures_in_patches_are_augmented_like_pixels(place):
     problems = [load(Image(patch=patch, augment=augment), place) for patch in (1, 4)]
     chosen = np.arange(2)
     pixels, patches = (problem.augmentation(problem.train, chosen, 0, 0) for problem in problems)
-    assert patches.event_shape == (4,) and len(patches.inputs) == len(pixels.inputs) // 4
+    assert patches.event_shape == (4,)
+    assert len(patches.inputs) == len(pixels.inputs) // 4
     np.testing.assert_array_equal(patches.inputs.ravel(), pixels.inputs.ravel())
 
 

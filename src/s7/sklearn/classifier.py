@@ -127,8 +127,8 @@ class S7Classifier(ClassifierMixin, Estimator):
         if (counts == 1).any():
             alone = int(np.argmax(counts == 1))
             raise ValueError(
-                f"class {self.classes_.tolist()[alone]!r} has one series, series {firsts[alone]}; a class needs at least "
-                "two, one to learn from and one to validate on"
+                f"class {self.classes_.tolist()[alone]!r} has one series, series {firsts[alone]}; a class needs at "
+                "least two, one to learn from and one to validate on"
             )
         return Target(codes, tuple(self.classes_.tolist()))
 

@@ -169,7 +169,8 @@ def varied(spoken: Spoken, vary: SoundVariation, copy: int) -> Spoken:
         vary(spoken.audio[start:end], RATE, np.random.default_rng([copy, n]))
         for n, (start, end) in enumerate(zip(spoken.offsets[:-1], spoken.offsets[1:], strict=True))
     ]
-    audio = np.concatenate(each).astype(spoken.audio.dtype)
+    limits = np.iinfo(spoken.audio.dtype)
+    audio = np.concatenate(each).clip(limits.min, limits.max).astype(spoken.audio.dtype)
     return spoken._replace(audio=audio, offsets=np.cumsum([0, *map(len, each)]))
 
 
