@@ -188,7 +188,7 @@ ENTRIES = (
         seeds=(0,),
         settings=(
             *LISTOPS_MODEL,
-            *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=2e-3"),
+            *('model.head={kind="Last", outputs=10}', "train.epochs=3", "train.learning_rate=2e-3"),
             *("train.average=0.998", "train.pack=2048"),
         ),
         before=(
@@ -204,6 +204,12 @@ ENTRIES = (
                 *("data.shortest=100", "data.longest=400", "data.train=60000"),
                 *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=3e-3"),
                 "train.pack=2048",
+            ),
+            # The task itself, once before.
+            (
+                *LISTOPS_MODEL,
+                *('model.head={kind="Last", outputs=10}', "train.epochs=2", "train.learning_rate=2e-3"),
+                *("train.average=0.998", "train.pack=2048"),
             ),
         ),
     ),
