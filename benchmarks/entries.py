@@ -178,6 +178,19 @@ ENTRIES = (
         ),
         curve=True,
     ),
+    Entry(
+        "image-augmented",
+        "image",
+        "accuracy",
+        "≥ 0.76, aim 0.84",
+        "none with augmentation",
+        seeds=(0,),
+        settings=(
+            *(*PATCH_MODEL, "data.augment={shift=3, mirror=0.5}"),
+            *("model.bidirectional=true", "train.batch_size=50", "train.epochs=24", "train.learning_rate=4e-3"),
+        ),
+        curve=True,
+    ),
     Entry("listops", "listops", "accuracy", "one hour", "the paper 0.6377", seeds=(0,), full_epochs=200, curve=True),
     Entry(
         "listops-curriculum",
