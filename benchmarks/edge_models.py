@@ -17,7 +17,7 @@ PARTS: dict[str, tuple[Any, s7.Head]] = {
     "eigenworms": (s7.LinearEncoder(6), s7.Mean(5)),
     "fitzhugh-nagumo": (s7.LinearEncoder(1), s7.PerStep(1)),
     "human-activity": (s7.LinearEncoder(12), s7.PerStep(7)),
-    "image": (s7.LinearEncoder(1), s7.Mean(10)),
+    "image": (s7.LinearEncoder(4), s7.Mean(10)),
     "irregular-time": (s7.LinearEncoder(1), s7.Last(2)),
     "listops": (s7.TokenEncoder(15), s7.Mean(10)),
     "nmnist": (s7.EventEncoder((34, 34)), s7.Mean(10)),

@@ -44,7 +44,7 @@ KINDS = {
     "eigenworms": _classes(s7.LinearEncoder(6), s7.Mean, 5, 8192),
     "fitzhugh-nagumo": Kind(s7.LinearEncoder(1), s7.PerStep(1), s7.MeanSquared(1), 1000),
     "human-activity": _classes(s7.LinearEncoder(7), s7.PerStep, 7, 32, gaps=True),
-    "image": _classes(s7.LinearEncoder(1), s7.Mean, 10, 1024),
+    "image": _classes(s7.LinearEncoder(4), s7.Mean, 10, 256),
     "irregular-time": Kind(s7.LinearEncoder(1), s7.Last(2), s7.MeanSquared(2), 48, gaps=True),
     "listops": _classes(s7.TokenEncoder(15), s7.Mean, 10, 1024),
     "nmnist": _classes(s7.EventEncoder((34, 34)), s7.Mean, 10, 1536, gaps=True),

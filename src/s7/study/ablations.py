@@ -87,10 +87,26 @@ def _form(**changes: Any) -> Ablation:
 
 
 def _all_static(model: Table) -> Table | None:
+    if _is_static(model):
+        return None
     return {
         "form": {"kind": "Static", "bias": model["form"]["bias"]},
         "transition": model["transition"] | {"selective": False},
     }
+
+
+def _selective(model: Table) -> Table | None:
+    """Make all matrices of a static model depend on the input."""
+    if not _is_static(model):
+        return None
+    return {
+        "form": {"kind": "Factored", "bias": model["form"]["bias"]},
+        "transition": model["transition"] | {"selective": True},
+    }
+
+
+def _is_static(model: Table) -> bool:
+    return model["form"]["kind"] == "Static" and not model["transition"]["selective"]
 
 
 def _rank(factor: float) -> Ablation:
@@ -134,7 +150,7 @@ def _flip_oscillation(model: Table) -> Table | None:
     stable = model["transition"]
     if stable["kind"] != "Stable":
         return None
-    return {"transition": stable | {"oscillate": not stable["oscillate"]}}
+    return {"transition": stable | {"oscillate": not stable["oscillate"], "period": "none"}}
 
 
 ABLATIONS: dict[str, Ablation] = {
@@ -147,6 +163,7 @@ ABLATIONS: dict[str, Ablation] = {
     "C static": _static("C"),
     "D static": _form(D="static"),
     "all static": _all_static,
+    "all selective": _selective,
     "a quarter of the rank": _rank(0.25),
     "half the rank": _rank(0.5),
     "twice the rank": _rank(2),
