@@ -118,6 +118,12 @@ def test_arrays(tmp_path, capsys):
     assert len(read(tmp_path / "answers.csv")) == 12
 
 
+def test_a_class_of_one_series_in_an_archive(tmp_path, capsys):
+    np.savez(tmp_path / "data.npz", x=np.zeros((6, 9)), y=np.array(["a", "a", "a", "b", "c", "c"]))
+    assert main(["fit", "data.npz", "--out", "run"]) == 2
+    assert "data.npz: series 3: class 'b' has one series; a class needs at least two" in capsys.readouterr().err
+
+
 def change(row: int, column: int, value: str):
     def apply(lines):
         lines[row][column] = value

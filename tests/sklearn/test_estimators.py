@@ -149,7 +149,7 @@ def test_a_budget_in_minutes_is_kept(monkeypatch):
     ("settings", "x", "y", "message"),
     [
         ({}, X, ["a"] * 24, "one class"),
-        ({}, X, [*Y[:5], "rare", *Y[6:]], "class 'rare' has one series, series 5; a class needs at least two"),
+        ({}, X, [*Y[:5], "rare", *Y[6:]], "series 5: class 'rare' has one series; a class needs at least two"),
         ({}, X, None, "requires y to be passed"),
         ({}, X, Y[:5], "inconsistent numbers of samples"),
         ({}, X, "label", "y='label' names a column"),

@@ -150,10 +150,9 @@ def _from_archive(options: argparse.Namespace, read_archive: Any) -> Any:
     columns = Columns(series.channels, None, options.time, name, "classes" if are_classes else "numbers")
     if not are_classes:
         return series, columns, Target(values.astype(float))
-    classes, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
-    if (counts == 1).any():
-        raise ValueError(f"{options.table}: class {classes[np.argmax(counts == 1)]} has one series; it needs two")
-    return series, columns, Target(codes, tuple(map(str, classes.tolist())))
+    classes, codes = np.unique(values, return_inverse=True)
+    names = tuple(map(str, classes.tolist()))
+    return series, columns, Target.of_classes(codes, names, lambda n: f"{options.table}: series {n}")
 
 
 def _interpretation(columns: Any, rows: int, horizon: int | None) -> list[str]:

@@ -185,15 +185,7 @@ def target_of(table: Table, columns: Columns, parts: Grouped) -> Target:
     if columns.per_step:
         return Target([codes[rows] for rows in parts.rows], tuple(classes), per_step=True)
     firsts = np.array([rows[0] for rows in parts.rows])
-    counts = np.bincount(codes[firsts], minlength=len(classes))
-    if (counts == 1).any():
-        alone = int(np.argmax(counts == 1))
-        line = table.lines[firsts[codes[firsts] == alone][0]]
-        raise ValueError(
-            f"{table.path}, line {line}: class {classes[alone]!r} has one series; a class needs at least two, one to "
-            "learn from and one to validate on"
-        )
-    return Target(codes[firsts], tuple(classes))
+    return Target.of_classes(codes[firsts], tuple(classes), lambda n: table.at(int(firsts[n])))
 
 
 def in_parts(series: Collection, target: Target) -> tuple[Collection, Target]:

@@ -63,6 +63,29 @@ class Target:
     per_step: bool = False
     causal: bool = False
 
+    @classmethod
+    def of_classes(
+        cls, codes: Int[np.ndarray, " N"], classes: tuple[Any, ...], where: Callable[[int], str] = "series {}".format
+    ) -> "Target":
+        """One class for each series.
+
+        Args:
+            codes: The index of the class of each series.
+            classes: The labels of all classes.
+            where: The place of a series, for error messages.
+
+        Raises:
+            ValueError: If a class has one series only.
+        """
+        counts = np.bincount(codes, minlength=len(classes))
+        if (counts == 1).any():
+            alone = int(np.argmax(counts == 1))
+            raise ValueError(
+                f"{where(int(np.argmax(codes == alone)))}: class {classes[alone]!r} has one series; a class needs at "
+                "least two, one to learn from and one to validate on"
+            )
+        return cls(codes, classes)
+
     @property
     def outputs(self) -> int:
         """The number of outputs that a model needs."""

@@ -121,16 +121,10 @@ class S7Classifier(ClassifierMixin, Estimator):
         if any(missing):
             raise ValueError(f"y of series {missing.index(True)} is missing; leave the series out")
         check_classification_targets(y)
-        self.classes_, firsts, codes, counts = np.unique(y, return_index=True, return_inverse=True, return_counts=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two classes")
-        if (counts == 1).any():
-            alone = int(np.argmax(counts == 1))
-            raise ValueError(
-                f"class {self.classes_.tolist()[alone]!r} has one series, series {firsts[alone]}; a class needs at "
-                "least two, one to learn from and one to validate on"
-            )
-        return Target(codes, tuple(self.classes_.tolist()))
+        return Target.of_classes(codes, tuple(self.classes_.tolist()))
 
     def _stored(self) -> tuple[str, ...]:
         return (*super()._stored(), "classes_")
