@@ -244,3 +244,16 @@ def test_a_too_small_image_is_rejected(shape):
 def test_encoders_of_nothing_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "table"), [(partial(s7.TokenEncoder, 30), "token"), (partial(s7.EventEncoder, (30, 9)), "x")]
+)
+def test_initial_vectors_of_neighbours_are_alike_on_request(make, table, key):
+    before, independent, smooth = (
+        one.init(16, key=key, dtype=jnp.float32)[table] for one in (make(), make(smooth=0.0), make(smooth=2.0))
+    )
+    assert np.array_equal(before, independent)
+    assert np.abs(np.diff(smooth, axis=0)).mean() < 0.5 * np.abs(np.diff(independent, axis=0)).mean()
+    with pytest.raises(ValueError, match="smooth=-1 must be finite and not negative"):
+        make(smooth=-1)

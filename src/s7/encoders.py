@@ -16,7 +16,7 @@ from jaxtyping import Array, ArrayLike, DTypeLike, Float, PRNGKeyArray, Shaped
 from s7 import checks
 from s7.contractions import linear
 from s7.image_network import image_network, init_network
-from s7.initialization import Parameters, constant, draw
+from s7.initialization import Parameters, constant, draw, smoothed
 from s7.registry import Registered
 from s7.sequence_layer import LayerKind
 from s7.settings import Table
@@ -132,20 +132,26 @@ class TokenEncoder(TokenReader):
 
     Args:
         tokens: The number of tokens. Inputs are integers from 0 to `tokens` - 1, of shape (L,).
+        smooth: How far the initial vectors of neighbouring tokens are alike, for tokens that are places along a line,
+            such as channels of frequency: the standard deviation of a Gaussian filter, in tokens. 0 for independent
+            vectors.
     """
 
     tokens: int
+    smooth: float = 0.0
 
     def __post_init__(self):
         if self.tokens < 1:
             raise ValueError(f"TokenEncoder: tokens={self.tokens} must be at least 1")
+        _check_smooth(self)
 
     @property
     def size(self) -> int:
         return self.tokens
 
     def init(self, width, *, key, dtype):
-        return draw({"token": ((self.tokens, width), 1.0)}, key=key, dtype=dtype)
+        drawn = draw({"token": ((self.tokens, width), 1.0)}, key=key, dtype=dtype)
+        return {name: smoothed(table, self.smooth) for name, table in drawn.items()}
 
     def __call__(self, parameters, inputs):
         return Rows(parameters["token"], inputs).values()
@@ -167,6 +173,9 @@ class EventEncoder(TokenReader):
         x: Whether to add a vector for the column.
         y: Whether to add a vector for the row.
         polarity: Whether to add a vector for the polarity.
+        smooth: How far the initial vectors of neighbouring pixels are alike: the standard deviation of a Gaussian
+            filter, in pixels. 0 for independent vectors. A model of few recordings then generalizes better from a
+            pixel to its neighbours.
     """
 
     sensor: tuple[int, int]
@@ -174,9 +183,11 @@ class EventEncoder(TokenReader):
     x: bool = True
     y: bool = True
     polarity: bool = True
+    smooth: float = 0.0
 
     def __post_init__(self):
         vocabulary(self.sensor)
+        _check_smooth(self)
         if not (self.token or self.x or self.y or self.polarity):
             raise ValueError("EventEncoder: token, x, y and polarity are all False; at least one must be True")
 
@@ -189,7 +200,9 @@ class EventEncoder(TokenReader):
         rows = {"token": self.size, "x": s_x, "y": s_y, "polarity": 2}
         rows = {name: size for name, size in rows.items() if getattr(self, name)}
         scale = 1 / math.sqrt(len(rows))
-        return draw({name: ((size, width), scale) for name, size in rows.items()}, key=key, dtype=dtype)
+        drawn = draw({name: ((size, width), scale) for name, size in rows.items()}, key=key, dtype=dtype)
+        places = {"token": self.sensor, "x": (s_x,), "y": (s_y,), "polarity": ()}
+        return {name: smoothed(table, self.smooth, places[name]) for name, table in drawn.items()}
 
     def __call__(self, parameters, inputs):
         x, y, polarity = from_token(inputs, self.sensor[1])
@@ -203,6 +216,11 @@ class EventEncoder(TokenReader):
         axes = {"token": (x, y, 2), "x": (x, 1, 1), "y": (1, y, 1), "polarity": (1, 1, 2)}
         first, *rest = (table.reshape(*axes[name], -1) for name, table in parameters.items())
         return jnp.broadcast_to(sum(rest, first), (x, y, 2, first.shape[-1])).reshape(self.size, -1)
+
+
+def _check_smooth(encoder: TokenEncoder | EventEncoder) -> None:
+    if not 0 <= encoder.smooth < math.inf:
+        raise ValueError(f"{type(encoder).__name__}: smooth={encoder.smooth} must be finite and not negative")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,26 @@ def draw(wanted: Mapping[str, Normal], *, key: PRNGKeyArray, dtype: DTypeLike) -
     return parameters
 
 
+def smoothed(table: Float[Array, "N H"], std: float, places: tuple[int, ...] | None = None) -> Float[Array, "N H"]:
+    """Make random vectors of neighbouring places alike, by a Gaussian filter over the places.
+
+    Args:
+        table: Independent vectors of equal variance, one per row. The result has the same variance.
+        std: The standard deviation of the filter, in places; 0 changes nothing.
+        places: The sizes of the grid of places along the leading axes of the rows, in C order; None for a line.
+    """
+    if not std:
+        return table
+    sizes = table.shape[:1] if places is None else places
+    grid = table.reshape(*sizes, -1, table.shape[-1])
+    for axis, size in enumerate(sizes):
+        distance = np.arange(size)[:, None] - np.arange(size)
+        weights = np.exp(-0.5 * (distance / std) ** 2)
+        weights /= np.sqrt(np.square(weights).sum(1, keepdims=True))
+        grid = jnp.moveaxis(jnp.tensordot(weights.astype(table.dtype), grid, (1, axis)), 0, axis)
+    return grid.reshape(table.shape)
+
+
 @partial(jax.jit, static_argnames="dtype")
 def _block(key: PRNGKeyArray, n, *, dtype) -> Array:
     return jax.random.normal(jax.random.fold_in(key, n), (_BLOCK,), dtype)
