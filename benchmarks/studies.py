@@ -3,6 +3,7 @@
     python -m benchmarks.studies --run walker2d          runs the unfinished trials of a study, in runs/studies
     python -m benchmarks.studies --run walker2d --models mamba    runs some models again and replaces their results
     python -m benchmarks.studies --run long              runs the long studies of long_studies.py, over several days
+    python -m benchmarks.studies --run selectivity       runs the studies of selectivity_studies.py, in an hour
     python -m benchmarks.results                          writes the page from the results in docs/results
 
 Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
@@ -19,6 +20,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.long_studies import LONG_STUDIES
+from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
 from benchmarks.stored import FIGURES, ROOT, records, store
 from benchmarks.study_entry import StudyEntry
 from s7.publishing import plots
@@ -131,21 +133,27 @@ def _name(record: RunRecord) -> str:
 def add_selectivity(document: Document) -> None:
     """Add a table of what selectivity gains on each task: the ablation in which everything is static."""
     rows = []
-    for entry in (*STUDIES, *LONG_STUDIES):
+    for entry in (*STUDIES, *LONG_STUDIES, *SELECTIVITY_STUDIES):
         if not (entry.is_ablation and entry.summary.exists()):
             continue
         summary = Summary.read(entry.summary)
-        scores = {score.name: score for score in summary.scores}
+        selective, scores = summary.scores[0], {score.name: score for score in summary.scores}
         static = scores.get("all static")
-        if static is None or not static.test or not summary.scores[0].test:
+        if static is None or not static.values or not selective.values:
             continue
         difference, verdict = comparison_text(summary.metric, summary.compared(static))
-        values = [metric_mean_std(summary.metric, score.test) for score in (summary.scores[0], static)]
-        rows.append([entry.name.removeprefix("ablation-"), metric_name(summary.metric), *values, difference, verdict])
+        values = [metric_mean_std(summary.metric, score.values) for score in (selective, static)]
+        epochs = " / ".join(number(score.epochs, 3) for score in (selective, static))
+        data = "test" if selective.test else "validation"
+        metric = f"{data} {metric_name(summary.metric)}"
+        rows.append([f"`s7 {entry.command}`", metric, *values, difference, verdict, epochs])
     if rows:
         document.heading("What selectivity gains", 3)
-        document.paragraph("S7 as set, and with static Λ, B, C and D, from the ablations above:")
-        document.table(["study", "metric", "selective", "static", "difference", "static is"], rows)
+        document.paragraph(
+            "S7 as set, and with static Λ, B, C and D, after the same time or the same number of steps. The first rows "
+            "are those of the ablations above; the others are run by `python -m benchmarks.studies --run selectivity`:"
+        )
+        document.table(["command", "metric", "selective", "static", "difference", "static is", "epochs"], rows)
 
 
 def _add_comparison(document: Document, summary: Summary) -> None:
@@ -191,7 +199,7 @@ def _add_ablation(document: Document, summary: Summary) -> None:
 def main() -> None:
     """Run the studies that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = {"all": STUDIES, "long": LONG_STUDIES}
+    groups = {"all": STUDIES, "long": LONG_STUDIES, "selectivity": SELECTIVITY_STUDIES}
     entries = {entry.name: entry for group in groups.values() for entry in group}
     parser.add_argument("--run", nargs="+", required=True, choices=[*entries, *groups], help="studies to run")
     parser.add_argument("--models", metavar="A,B,…", help="run only these models, and replace their results")
