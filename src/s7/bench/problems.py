@@ -47,7 +47,7 @@ KINDS = {
     "image": _classes(s7.LinearEncoder(4), s7.Mean, 10, 256),
     "irregular-time": Kind(s7.LinearEncoder(1), s7.Last(2), s7.MeanSquared(2), 48, gaps=True),
     "listops": _classes(s7.TokenEncoder(15), s7.Mean, 10, 1024),
-    "nmnist": _classes(s7.EventEncoder((34, 34)), s7.Mean, 10, 1536, gaps=True),
+    "nmnist": _classes(s7.EventEncoder((34, 34)), s7.Mean, 10, 4096, gaps=True),
     "path-x": _classes(s7.LinearEncoder(1), s7.Mean, 2, 16_384),
     "pathfinder": _classes(s7.LinearEncoder(1), s7.Mean, 2, 1024),
     "pendulum": Kind(s7.ImageEncoder((24, 24, 1), scale=255), s7.PerStep(4), s7.GaussianNLL(2), 50, gaps=True),
