@@ -24,7 +24,7 @@ from s7.interrupts import STATUS
 
 # Seconds until a process that waits for the others gives up. The launcher of this package notices at once if one of its
 # processes fails; those that are merely slow to start, on a busy machine, are waited for.
-PATIENCE, PATIENCE_LAUNCHED = 25, 300
+PATIENCE, PATIENCE_LAUNCHED = 20, 300
 # Seconds until a process that was cut off without a sign, such as a loss of power, counts as lost.
 HEARTBEAT = 30
 # Set by the launcher of this package, which watches its processes and reports the one that failed.
@@ -100,8 +100,12 @@ def _place(
     return Place(numbers[index], numbers[count], address, launcher) if numbers[count] > 1 else None
 
 
-def join(place: Place) -> None:
+def join(place: Place, at_timeout: Callable[[], None] = lambda: None) -> None:
     """Connect this process with the others. Must be called before JAX computes anything.
+
+    Args:
+        place: The place of this process.
+        at_timeout: Called before this process ends because others did not join in time.
 
     Raises:
         OSError: If the port of process 0 is in use, or process 0 cannot be reached.
@@ -110,7 +114,7 @@ def join(place: Place) -> None:
     if os.environ.get(LAUNCHED):
         _stop_without_launcher()
     # JAX ends the process with a stack trace when it loses its patience, so this is sooner.
-    waiting = threading.Timer(_patience() + 1, _give_up, (place,))
+    waiting = threading.Timer(_patience() + 1, _give_up, (place, at_timeout))
     waiting.daemon = True
     waiting.start()
     try:
@@ -222,7 +226,8 @@ def _unreachable(place: Place) -> str:
     )
 
 
-def _give_up(place: Place) -> None:
+def _give_up(place: Place, at_timeout: Callable[[], None]) -> None:
+    at_timeout()
     text = _unreachable(place)
     if place.index == 0:
         text = f"process 0 of {place.count}: not all processes joined within {_patience()} s; start all of them"

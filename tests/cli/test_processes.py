@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -38,3 +40,26 @@ def test_a_killed_process_ends_the_job_and_another_number_resumes_it(finished, d
     assert result["test"] == pytest.approx(expected["test"], rel=1e-4)
     assert result["data_sha256"] == expected["data_sha256"]
     assert temporary_files(folder) == []
+
+
+# `s7` in a process that waits for the others for half a second.
+IMPATIENT = """
+import sys
+from s7 import processes
+from s7.cli.main import main
+
+processes.PATIENCE = 0.5
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_run_whose_processes_do_not_all_start_leaves_no_folder(tmp_path):
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    place = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0"}
+    command = [sys.executable, "-c", IMPATIENT, "train", "fitzhugh-nagumo", "--out", str(tmp_path / "runs" / "one")]
+    done = subprocess.run(command, env=os.environ | place, capture_output=True, text=True, timeout=60, check=False)
+    message = "s7: process 0 of 2: not all processes joined within 0.5 s; start all of them\n"
+    assert (done.returncode, done.stderr) == (2, message)
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,8 +124,9 @@ def run(options: argparse.Namespace) -> int:
             )
     interrupts = Interrupts(early_exit=f"s7 train: stopped; to continue: {shlex.join(again)}")
     # In this order, so that whoever finds the request on disk can stop the run with a message.
-    with interrupts.installed(), _requested(folder, options, place):
-        return _train(options, folder, place, interrupts, shlex.join(again))
+    with interrupts.installed(), _requested(folder, options, place) as withdraw:
+        job = _job(options, folder, place, withdraw)
+        return _train(job, options, folder, place, interrupts, shlex.join(again))
 
 
 def _launch(options: argparse.Namespace, again: str) -> int:
@@ -139,18 +140,21 @@ def _launch(options: argparse.Namespace, again: str) -> int:
 
 
 @contextmanager
-def _requested(folder: "RunFolder", options: argparse.Namespace, place: "Place | None") -> Iterator[None]:
-    """Write the request to config.toml, and remove it if the run cannot start. Of several processes the first does."""
+def _requested(folder: "RunFolder", options: argparse.Namespace, place: "Place | None") -> Iterator[Callable[[], None]]:
+    """Write the request to config.toml, and remove it if the run cannot start. Of several processes the first does.
+
+    Yields:
+        A function that removes the request of a run that has not started, for an end without an exception.
+    """
     from s7.records import CONFIG, RunRecord
 
     if (place is not None and place.index > 0) or folder.is_begun:
-        yield
+        yield lambda: None
         return
     new = [path for path in (folder.path, *folder.path.parents) if not path.exists()]
     RunRecord(_request(options)).write_config(folder.path)
-    try:
-        yield
-    except Exception:
+
+    def withdraw() -> None:
         # The settings are resolved once the data are read; an error before that is one of the command.
         if "train" not in RunRecord.read(folder.path).config:
             for name in (CONFIG, ".lock"):
@@ -158,6 +162,11 @@ def _requested(folder: "RunFolder", options: argparse.Namespace, place: "Place |
             with suppress(OSError):
                 for path in new:
                     path.rmdir()
+
+    try:
+        yield withdraw
+    except Exception:
+        withdraw()
         raise
 
 
@@ -169,7 +178,12 @@ def _request(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _train(
-    options: argparse.Namespace, folder: "RunFolder", place: "Place | None", interrupts: "Interrupts", again: str
+    job: "Job",
+    options: argparse.Namespace,
+    folder: "RunFolder",
+    place: "Place | None",
+    interrupts: "Interrupts",
+    again: str,
 ) -> int:
     from s7 import native, processes
     from s7.data.folder import DataFolder
@@ -179,7 +193,6 @@ def _train(
     from s7.training.display import display
 
     first = place is None or place.index == 0
-    job = _job(options, folder, place)
     native.available()  # settings such as S7_THREADS are checked before anything is written
     keep_freed_memory()
     keep_compiled_code()
@@ -214,7 +227,9 @@ def _train(
     return 0
 
 
-def _job(options: argparse.Namespace, folder: "RunFolder", place: "Place | None") -> "Job":
+def _job(
+    options: argparse.Namespace, folder: "RunFolder", place: "Place | None", withdraw: Callable[[], None]
+) -> "Job":
     """The job, once this process has joined the others."""
     from s7 import processes
     from s7.job import Job
@@ -228,9 +243,9 @@ def _job(options: argparse.Namespace, folder: "RunFolder", place: "Place | None"
     if not options.resume:
         job = Job.of(_request(options))
         job.check()
-        processes.join(place)
+        processes.join(place, withdraw)
         return job
-    processes.join(place)
+    processes.join(place, withdraw)
     from s7.training.group import Group
 
     group = Group.current()
