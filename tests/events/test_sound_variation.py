@@ -55,13 +55,23 @@ def test_a_curve_filters_without_moving_frequencies():
     assert frequency(made) == 500
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_is_as_loud_as_asked_for_or_up_to_60_db_quieter(seed):
+    made = SoundVariation(noise=0.1)(SOUND, RATE, np.random.default_rng(seed))
+    assert 1e-4 * 0.99 <= (made - SOUND).std() / 20_000 <= 0.1
+    again = SoundVariation(noise=0.1)(SOUND, RATE, np.random.default_rng(seed))
+    np.testing.assert_array_equal(made, again)
+
+
 def test_silence_and_nothing_stay():
-    vary = SoundVariation(speed=2, tilt=3, ripple=3)
+    vary = SoundVariation(speed=2, tilt=3, ripple=3, noise=0.1)
     assert not vary(np.zeros(100, np.int16), RATE, np.random.default_rng(0)).any()
     assert len(vary(np.zeros(0, np.int16), RATE, np.random.default_rng(0))) == 0
 
 
-@pytest.mark.parametrize("settings", [{"copies": -1}, {"speed": 0.5}, {"tilt": -1.0}, {"ripple": float("nan")}])
+@pytest.mark.parametrize(
+    "settings", [{"copies": -1}, {"speed": 0.5}, {"tilt": -1.0}, {"ripple": float("nan")}, {"noise": 2.0}]
+)
 def test_settings_out_of_range_are_rejected(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"^{name}="):
