@@ -49,7 +49,7 @@ STUDIES = (
     ),
     StudyEntry(
         "pendulum",
-        "compare pendulum --minutes 1 --set data.copies=1 --set train.learning_rate=1.2e-2 --models s7,s5,lstm,gru-d",
+        "compare pendulum --minutes 1 --set data.copies=4 --set train.learning_rate=1.2e-2 --models s7,s5,lstm,gru-d",
     ),
     StudyEntry("nmnist", "compare nmnist --minutes 1 --models s7,eventssm,lru,mamba,lstm"),
     StudyEntry(
