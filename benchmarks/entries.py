@@ -114,14 +114,8 @@ ENTRIES = (
         seeds=(0,),
         settings=(
             *("data.validate=recordings", "data.vary={copies=16, speed=1.3, tilt=4.0, ripple=6.0}"),
-            *(
-                "model.encoder.smooth=5.0",
-                "model.dropout=0.2",
-                "data.augment.skew=1.4",
-                "train.epochs=3",
-                "train.average=0.998",
-                "train.keep=last",
-            ),
+            *("model.encoder.smooth=5.0", "model.dropout=0.2", "data.augment.skew=1.4"),
+            *("train.epochs=3", "train.average=0.998", "train.keep=last"),
         ),
         folds=tuple((speaker, f"data.speaker={speaker}") for speaker in SPEAKERS),
     ),
