@@ -1,7 +1,7 @@
 """src/s7/presets/expected.json: what the recorded runs of a preset reached after some epochs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -27,17 +27,28 @@ def expected() -> dict[str, Any]:
 
 
 def points(runs: Sequence[RunRecord], metric: str) -> list[tuple[float, float]]:
-    """The mean over runs of the best value so far, at each epoch that all of them have, and at their end."""
-    curves = [_best_so_far(record, metric) for record in runs]
+    """The mean over runs of the value that is kept, at each epoch that all of them have, and at their end.
+
+    Points between equal values are omitted.
+    """
+    curves = [_kept(record, metric) for record in runs]
     shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-    return [(epoch, round(sum(curve[epoch] for curve in curves) / len(curves), 6)) for epoch in shared]
+    found = [(epoch, round(sum(curve[epoch] for curve in curves) / len(curves), 6)) for epoch in shared]
+    inner = [
+        point
+        for left, point, right in zip(found, found[1:], found[2:], strict=False)
+        if len({left[1], point[1], right[1]}) > 1
+    ]
+    return [*found[:1], *inner, *found[1:][-1:]]
 
 
-def _best_so_far(record: RunRecord, metric: str) -> dict[int, float]:
+def _kept(record: RunRecord, metric: str) -> dict[int, float]:
+    """The value of the model that a run would have returned after each epoch: the best or the last one so far."""
     assert record.result is not None
     assert record.result.epochs is not None
-    best = min if record.result.better == "min" else max
-    values = accumulate((epoch.valid[metric] for epoch in record.history), best)
+    values: Iterable[float] = [epoch.valid[metric] for epoch in record.history]
+    if record.section("train").get("keep") != "last":
+        values = accumulate(values, min if record.result.better == "min" else max)
     curve = dict(zip((epoch.epoch for epoch in record.history), values, strict=True))
     return curve | {record.result.epochs: record.result.valid[metric]}
 

@@ -151,8 +151,8 @@ def _from_archive(options: argparse.Namespace, read_archive: Any) -> Any:
     if not are_classes:
         return series, columns, Target(values.astype(float))
     classes, codes = np.unique(values, return_inverse=True)
-    names = tuple(map(str, classes.tolist()))
-    return series, columns, Target.of_classes(codes, names, lambda n: f"{options.table}: series {n}")
+    labels = tuple(map(str, classes.tolist()))
+    return series, columns, Target.of_classes(codes, labels, lambda n: f"{options.table}: series {n}")
 
 
 def _interpretation(columns: Any, rows: int, horizon: int | None) -> list[str]:

@@ -59,7 +59,8 @@ class SoundVariation:
         if self.noise:
             white = rfft(rng.standard_normal(size))
             noise = irfft(_filtered(white, rng.normal(0, COLOUR) * _octaves(size, rate)), size)
-            varied += noise * (highest * self.noise * QUIETEST ** rng.random() / max(noise.std(), 1e-9))
+            noise /= np.sqrt(np.mean(noise**2))
+            varied += noise * (highest * self.noise * QUIETEST ** rng.random())
         return varied.astype(np.float32)
 
 

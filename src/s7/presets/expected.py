@@ -1,8 +1,8 @@
 """What runs with a preset reached on validation data after some epochs, so that a shorter run can say what to expect.
 
 `expected.json` is written by `python -m benchmarks.results` from the recorded runs: for each task, the metric and the
-points (epochs, mean over seeds of the best value so far). Those before the end of a run are cautious: a run that ends
-there has lowered its learning rate by then.
+points (epochs, mean over seeds of the best value so far, or of the last one if the preset keeps that). Those before the
+end of a run are cautious: a run that ends there has lowered its learning rate by then.
 """
 
 import json
