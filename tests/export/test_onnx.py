@@ -21,7 +21,7 @@ needs_kernels = pytest.mark.skipif(not native.available(), reason="no native ker
 POOLED = (s7.Stage(1, 4), s7.Stage(1, 1, width=6), s7.Stage(2, 3, pool="time"), s7.Stage(1, 2, pool="last"))
 PRESETS = [*((task, "ours") for task in KINDS), ("dvs-gesture", "paper")]
 # Tasks whose models read the whole sequence before the first answer, or compare two sequences.
-WITHOUT_STEP = {("human-activity", "ours"), ("pathfinder", "ours"), ("path-x", "ours"), ("retrieval", "ours")}
+WITHOUT_STEP = {(task, "ours") for task in ("human-activity", "image", "pathfinder", "path-x", "retrieval")}
 
 
 def make_model(encoder=s7.TokenEncoder(30), head=s7.Mean(3), width=8, state=4, **settings) -> s7.S7Model:  # noqa: B008
