@@ -292,7 +292,7 @@ def test_contours_are_the_targets_of_pixels_with_ink(place):
     heard = []
     problem = Pathfinder(pictures=20, target="contours").load(DataFolder(place), "strict", heard.append)
     started = [text for text in heard if "left" not in text]
-    assert started == [f"generating {what} 0 to 20 of 20 …" for what in ("images", "contours")]
+    assert started == ["generating images 0 to 20 of 20 …"]
     train, block = problem.train, make_block(SMALL, 0, 0)
     np.testing.assert_array_equal(train.counts, train.inputs[:, 0] >= pathfinder.INK)
     np.testing.assert_array_equal(train.targets[:10_240], block.contour_classes(SMALL).ravel())
@@ -314,6 +314,22 @@ def test_pixels_of_a_row_are_read_together(place):
     np.testing.assert_array_equal(dense.counts, dense.inputs.max(1) >= pathfinder.INK)
 
 
+@pytest.mark.usefixtures("small")
+def test_patches_can_cover_several_rows(place):
+    task = Pathfinder(pictures=20, patch=8, patch_rows=4, target="contours")
+    train, block = task.load(DataFolder(place), "strict", silent).train, make_block(SMALL, 0, 0)
+    assert set(train.lengths) == {32}
+    assert train.event_shape == (32,)
+    classes = block.contour_classes(SMALL)
+    for image in range(10):
+        for place_in_image in range(32):
+            row, column = divmod(place_in_image, 4)
+            window = np.s_[image, 4 * row : 4 * row + 4, 8 * column : 8 * column + 8]
+            event = image * 32 + place_in_image
+            np.testing.assert_array_equal(train.inputs[event], block.images[window].ravel())
+            assert train.targets[event] == classes[window].ravel()[block.images[window].argmax()]
+
+
 def test_a_patch_has_the_class_of_its_brightest_pixel():
     events = np.array([[[90, 80], [10, 30], [0, 64]]], np.uint8)
     classes = np.array([[[1, 2], [0, 1], [0, 2]]], np.uint8)
@@ -325,6 +341,8 @@ def test_a_patch_has_the_class_of_its_brightest_pixel():
 def test_settings_that_do_not_fit_are_rejected():
     with pytest.raises(ValueError, match="patch=5 does not divide the 32 pixels of a row"):
         Pathfinder(patch=5)
+    with pytest.raises(ValueError, match="patch_rows=3 does not divide the 32 rows of an image"):
+        Pathfinder(patch_rows=3)
     with pytest.raises(ValueError, match=r"target=contours needs data\.origin=made"):
         Pathfinder(origin="lra", target="contours")
 
