@@ -14,7 +14,7 @@ import argparse
 import json
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -25,11 +25,11 @@ from benchmarks.stored import FIGURES, ROOT, records, store
 from benchmarks.study_entry import StudyEntry
 from s7.publishing import plots
 from s7.publishing.markdown import Document
-from s7.publishing.text import is_percent, metric_mean_std, metric_name, metric_value, number
+from s7.publishing.text import MISSING, is_percent, metric_mean_std, metric_name, metric_value, number
 from s7.records import RunRecord
 from s7.storage import write_atomically
 from s7.study import Summary
-from s7.study.summary import chosen_text, comparison_text, search_notes
+from s7.study.summary import Score, chosen_text, comparison_text, search_notes
 
 RUNS = ROOT / "runs" / "studies"
 
@@ -132,29 +132,48 @@ def _name(record: RunRecord) -> str:
 
 
 def add_selectivity(document: Document) -> None:
-    """Add a table of what selectivity gains on each task: the ablation in which everything is static."""
+    """Add a table of what selectivity gains on each task: the ablations in which everything is static."""
     rows = []
     for entry in (*STUDIES, *LONG_STUDIES, *SELECTIVITY_STUDIES):
         if not (entry.is_ablation and entry.summary.exists()):
             continue
         summary = Summary.read(entry.summary)
         selective, scores = summary.scores[0], {score.name: score for score in summary.scores}
-        static = scores.get("all static")
-        if static is None or not static.values or not selective.values:
+        static = [scores.get(name) for name in ("all static", "all static and wide")]
+        if static[0] is None or not static[0].values or not selective.values:
             continue
-        difference, verdict = comparison_text(summary.metric, summary.compared(static))
-        values = [metric_mean_std(summary.metric, score.values) for score in (selective, static)]
-        epochs = " / ".join(number(score.epochs, 3) for score in (selective, static))
         data = "test" if selective.test else "validation"
         metric = f"{data} {metric_name(summary.metric)}"
-        rows.append([f"`s7 {entry.command}`", metric, *values, difference, verdict, epochs])
+        found = [_static_cell(summary, score) for score in static]
+        sizes = [_of_all(getattr(score, name) for score in (selective, *static) if score) for name in COSTS]
+        value = metric_mean_std(summary.metric, selective.values)
+        rows.append([f"`s7 {entry.command}`", metric, value, *found, str(len(selective.values)), *sizes])
     if rows:
         document.heading("What selectivity gains", 3)
         document.paragraph(
-            "S7 as set, and with static Λ, B, C and D, after the same time or the same number of steps. The first rows "
-            "are those of the ablations above; the others are run by `python -m benchmarks.studies --run selectivity`:"
+            "S7 as set, with static Λ, B, C and D, and static with twice the width, after the same time or the same "
+            "number of steps. The first rows are those of the ablations above; the others are run by `python -m "
+            "benchmarks.studies --run selectivity`:"
         )
-        document.table(["command", "metric", "selective", "static", "difference", "static is", "epochs"], rows)
+        heads = ["command", "metric", "selective", "static", "static and wide", "seeds", "epochs", "parameters"]
+        document.table(heads, rows)
+
+
+# The attributes of a score that the table of selectivity shows for each of its models.
+COSTS = ("epochs", "parameters")
+
+
+def _static_cell(summary: Summary, score: Score | None) -> str:
+    """The metric of a static model, and whether it is better or worse than the selective one."""
+    if score is None or not score.values:
+        return MISSING
+    _, verdict = comparison_text(summary.metric, summary.compared(score))
+    verdict = "not significant" if verdict == "no" else verdict
+    return f"{metric_mean_std(summary.metric, score.values)}, {verdict}"
+
+
+def _of_all(values: Iterable[float | None]) -> str:
+    return " / ".join(number(value, 3) for value in values)
 
 
 def _add_comparison(document: Document, summary: Summary) -> None:

@@ -95,6 +95,12 @@ def _all_static(model: Table) -> Table | None:
     }
 
 
+def _all_static_wide(model: Table) -> Table | None:
+    """Make everything static in a model of twice the width, which has about as many parameters as the selective one."""
+    static = _all_static(model)
+    return static and static | {"width": 2 * model["width"]}
+
+
 def _selective(model: Table) -> Table | None:
     """Make all matrices of a static model depend on the input."""
     if not _is_static(model):
@@ -163,6 +169,7 @@ ABLATIONS: dict[str, Ablation] = {
     "C static": _static("C"),
     "D static": _form(D="static"),
     "all static": _all_static,
+    "all static and wide": _all_static_wide,
     "all selective": _selective,
     "a quarter of the rank": _rank(0.25),
     "half the rank": _rank(0.5),
