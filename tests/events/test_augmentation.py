@@ -24,6 +24,7 @@ from s7.events.augmentation import (
     mix,
     move_events,
     skew_time,
+    trim_events,
     warp_events,
 )
 from s7.events.recordings import Recording, Sensor
@@ -94,6 +95,22 @@ def test_dropped_events_are_gone_and_the_others_as_they_were(rng):
     assert len(left.t) / 10_000 == pytest.approx(0.7, abs=0.02)
     assert drop_events(events, 0.0, rng) is events
     assert drop_events(events, 1.0, rng) is events  # rather than none at all
+
+
+def test_trimming_cuts_both_ends_by_time(rng):
+    events = tagged(101)  # from 0 to 100 ms, 1 ms apart
+    starts, ends = set(), set()
+    for _ in range(250):
+        left = trim_events(events, 0.25, rng)
+        assert_same_events(left, Recording(*(q[left.x] for q in events)))
+        np.testing.assert_array_equal(np.diff(left.x), 1)
+        starts.add(int(left.x[0]))
+        ends.add(int(left.x[-1]))
+    assert (min(starts), max(starts), min(ends), max(ends)) == (1, 25, 75, 99)
+    assert trim_events(events, 0.0, rng) is events
+    # Both events would be cut off, so none is.
+    two = Recording(*(q[[0, -1]] for q in events))
+    assert trim_events(two, 0.5, rng) is two
 
 
 def test_a_dropped_chunk_is_one_run_of_up_to_a_tenth(rng):
@@ -339,6 +356,7 @@ everything = st.builds(
     crop=st.sampled_from([0, 1, 30, 1000]),
     drop=st.sampled_from([0, 0.3, 1]),
     drop_chunk=st.sampled_from([0, 0.5, 1]),
+    trim=st.sampled_from([0, 0.2, 0.5]),
     jitter=st.sampled_from([0, 0.5, 30, 1e6]),
     roll=st.sampled_from([0, 3, 1000]),
     rotate=st.sampled_from([0, 10, 180]),
@@ -481,6 +499,7 @@ def test_batches_of_training_hold_varied_recordings():
         ({"drop": 1.5}, "drop=1.5 must be from 0 to 1"),
         ({"cutmix": -0.1}, "cutmix=-0.1 must be from 0 to 1"),
         ({"geometry": 2.0}, "geometry=2.0 must be from 0 to 1"),
+        ({"trim": 0.6}, "trim=0.6 must be from 0 to 0.5"),
         ({"drop_chunk": float("nan")}, "drop_chunk=nan must be from 0 to 1"),
         ({"jitter": float("inf")}, "jitter=inf must be from 0 to 1,000,000"),
         ({"rotate": 181.0}, "rotate=181.0 must be from 0 to 180"),

@@ -27,6 +27,7 @@ class EventAugmentation:
     """Settings of the augmentation of event recordings. By default all are off. Probabilities are per recording."""
 
     crop: int = 0  # the largest number of events, a random contiguous part; 0: all events
+    trim: float = 0.0  # the largest part of the duration that is cut off at each end
     drop: float = 0.0  # the largest fraction of single events that are dropped
     fade: float = 0.0  # the largest fraction that is dropped at a place; it varies smoothly over the sensor
     drop_chunk: float = 0.0  # the probability that a contiguous part of up to a tenth of the events is dropped
@@ -50,13 +51,14 @@ class EventAugmentation:
             (("crop", "roll", "noise"), 0, math.inf),
             (("jitter", "time_jitter", "warp"), 0, 1e6),
             (("drop", "fade", "drop_chunk", "geometry", "cutmix"), 0, 1),
+            (("trim",), 0, 0.5),
             (("rotate",), 0, 180),
             (("scale", "skew"), 1, 100),
         ):
             for name in names:
                 value = getattr(self, name)
                 if not least <= value <= most:
-                    wanted = f"at least {least}" if most == math.inf else f"from {least} to {most:,.0f}"
+                    wanted = f"at least {least}" if most == math.inf else f"from {least} to {most:,.10g}"
                     raise ValueError(f"{name}={value} must be {wanted}")
 
 
@@ -106,6 +108,7 @@ class EventAugmenter(Augmentation):
         move with the scene.
         """
         settings, sensor = self.settings, self.sensor
+        events = trim_events(events, settings.trim, rng)
         if settings.drop > 0:
             events = drop_events(events, rng.uniform(0, settings.drop), rng)
         events = fade_events(events, settings.fade, sensor, rng)
@@ -202,6 +205,15 @@ def draw_move(settings: EventAugmentation, sensor: Sensor, rng: np.random.Genera
 def drop_events(events: Recording, share: float, rng: np.random.Generator) -> Recording:
     """Drop each event with probability `share`."""
     return _only(events, rng.random(len(events.t), dtype=np.float32) >= share)
+
+
+def trim_events(events: Recording, most: float, rng: np.random.Generator) -> Recording:
+    """Cut off a random part of the duration at each end, up to `most`."""
+    if not most:
+        return events
+    first, last = events.t[0], events.t[-1]
+    start, end = (last - first) * most * rng.random(2)
+    return _only(events, (events.t >= first + start) & (events.t <= last - end))
 
 
 def fade_events(events: Recording, most: float, sensor: Sensor, rng: np.random.Generator) -> Recording:

@@ -73,7 +73,8 @@ class FusedBlock {
   bool by_sequences() const {
     const LayerInputs<T>& layer = in_.layers[0];
     const bool small = layer.W_B == nullptr && layer.W_C == nullptr && layer_shape_.direct != Direct::kFull;
-    return small && layer_shape_.batch >= 8 && layer_shape_.length >= 3 * kTile;
+    const int64_t length = layer_shape_.length, tiles = (length + kTile - 1) / kTile;
+    return small && layer_shape_.batch >= 8 && length >= kTile && 4 * length >= 3 * tiles * kTile;
   }
 
   // Along sequences ---------------------------------------------------------------------------------------------------
