@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from s7 import PictureAugmentation, Samples
+from s7.data.image_patches import events_of_images, images_of_events
 
 SIDE = 5
 PICTURES = np.arange(4 * SIDE * SIDE).reshape(4, SIDE, SIDE)
@@ -62,6 +63,22 @@ def test_several_pixels_in_an_event():
         PictureAugmentation(mirror=1.0, patch=3)(wide, np.array([0]), 0, 0)
 
 
+@given(st.integers(0, 3), st.floats(0, 1), st.sampled_from([(1, 1), (2, 1), (1, 3), (4, 3)]))
+def test_patches_are_moved_as_their_pixels_are(shift, mirror, patch):
+    columns, rows = patch
+    images = np.arange(2 * 6 * 8 * 2).reshape(2, 6, 8, 2)  # of two colours
+    cut = Samples.of(events_of_images(images, columns, rows), [0, 1])
+    whole = Samples.of(images.reshape(2, -1, 2), [0, 1])
+    settings = {"shift": shift, "mirror": mirror, "width": 8}
+    chosen = np.array([1, 0])
+    expected = PictureAugmentation(**settings)(whole, chosen, 3, 1).inputs.reshape(images.shape)
+    varied = PictureAugmentation(**settings, patch=columns, patch_rows=rows)(cut, chosen, 3, 1)
+    np.testing.assert_array_equal(
+        images_of_events(varied.inputs.reshape(2, -1, 2 * columns * rows), 8, *patch), expected
+    )
+    varied.check()
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -69,6 +86,7 @@ def test_several_pixels_in_an_event():
         ({"mirror": 2.0}, r"mirror=2\.0"),
         ({"width": 0}, "width=0"),
         ({"patch": 0}, "patch=0"),
+        ({"patch_rows": 0}, "patch_rows=0"),
     ],
 )
 def test_settings_out_of_range(settings, said):

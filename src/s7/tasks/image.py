@@ -16,6 +16,7 @@ from jaxtyping import Shaped, UInt8
 import s7
 from s7.data.download import Download
 from s7.data.folder import Arrays
+from s7.data.image_patches import check_patch, events_of_images
 from s7.data.picture_augmentation import PictureAugmentation
 from s7.data.pictures import read_grey
 from s7.data.samples import Samples
@@ -36,6 +37,7 @@ class Image(Task):
 
     Args:
         patch: The number of pixels of a row that are read as one event.
+        patch_rows: The number of rows that an event covers.
         augment: Shifts and mirrors the training images at random.
     """
 
@@ -57,13 +59,15 @@ class Image(Task):
     }
 
     patch: int = 1
+    patch_rows: int = 1
     augment: PictureAugmentation = PictureAugmentation()
 
     def __post_init__(self):
-        if self.patch < 1 or SIDE % self.patch:
-            raise ValueError(f"patch={self.patch} does not divide the {SIDE} pixels of a row")
-        if self.augment.patch not in (1, self.patch):
-            raise ValueError(f"augment.patch={self.augment.patch} differs from patch={self.patch}; omit it")
+        check_patch(self.patch, self.patch_rows, SIDE)
+        for name in ("patch", "patch_rows"):
+            value, own = getattr(self, name), getattr(self.augment, name)
+            if own not in (1, value):
+                raise ValueError(f"augment.{name}={own} differs from {name}={value}; omit it")
 
     def missing(self, folder):
         return None if folder.find(SHEETS, ARCHIVE) else folder.absence(ARCHIVE, SHEETS, how=HOW)
@@ -77,7 +81,7 @@ class Image(Task):
             return from_sheets(path.parent) if path.suffix == ".json" else from_archive(path)
 
         arrays = folder.simulated(self.name, about, make)
-        learnt, test = (_samples(arrays, name, self.patch) for name in ("train", "test"))
+        learnt, test = (self._samples(arrays, name) for name in ("train", "test"))
         order = np.random.RandomState(SEED).permutation(len(learnt))
         kept = len(learnt) // 10
         train = learnt.take(order[kept:])
@@ -89,13 +93,18 @@ class Image(Task):
             head=s7.Mean(len(CLASSES)),
             objective=s7.CrossEntropy(len(CLASSES), CLASSES),
             baselines=most_frequent(train, test, len(CLASSES)),
-            augmentation=replace(self.augment, patch=self.patch) if self.augment != PictureAugmentation() else None,
+            augmentation=self._augmentation(),
         )
 
+    def _samples(self, arrays: Arrays, name: str) -> Samples:
+        images = arrays[f"{name}_pixels"].reshape(-1, SIDE, SIDE, 1)
+        events = events_of_images(images, self.patch, self.patch_rows)
+        return Samples.of(events, arrays[f"{name}_labels"], per_step=False, name=name)
 
-def _samples(arrays: Arrays, name: str, patch: int) -> Samples:
-    events = arrays[f"{name}_pixels"].reshape(-1, PIXELS // patch, patch)
-    return Samples.of(events, arrays[f"{name}_labels"], per_step=False, name=name)
+    def _augmentation(self) -> PictureAugmentation | None:
+        if self.augment == PictureAugmentation():
+            return None
+        return replace(self.augment, patch=self.patch, patch_rows=self.patch_rows)
 
 
 def from_sheets(place: Path) -> Arrays:

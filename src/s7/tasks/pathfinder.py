@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int, UInt8
 
 import s7
 from s7.data.download import Download
+from s7.data.image_patches import check_patch, events_of_images
 from s7.data.pictures import read_grey
 from s7.data.samples import Samples
 from s7.tasks.blocks import make_blocks
@@ -60,12 +61,10 @@ class _Contours(Task):
     patch_rows: int = 1
 
     def __post_init__(self):
-        for name, least in (("pictures", 10), ("seed", 0), ("patch", 1), ("patch_rows", 1)):
+        for name, least in (("pictures", 10), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
-        for name, pixels in (("patch", "pixels of a row"), ("patch_rows", "rows of an image")):
-            if self.recipe.side % getattr(self, name):
-                raise ValueError(f"{name}={getattr(self, name)} does not divide the {self.recipe.side} {pixels}")
+        check_patch(self.patch, self.patch_rows, self.recipe.side)
         if self.origin == "lra" and self.target == "contours":
             raise ValueError("target=contours needs data.origin=made: the published files do not tell contours apart")
 
@@ -108,10 +107,7 @@ class _Contours(Task):
         )
 
     def _events(self, images: UInt8[np.ndarray, "N Y X"]) -> UInt8[np.ndarray, "N L P"]:
-        """The patches of images in reading order."""
-        count, side = len(images), self.recipe.side
-        tiles = images.reshape(count, side // self.patch_rows, self.patch_rows, side // self.patch, self.patch)
-        return tiles.swapaxes(2, 3).reshape(count, -1, self.patch_rows * self.patch)
+        return events_of_images(images[..., None], self.patch, self.patch_rows)
 
     def _made(self, folder, say: Say) -> Pictures:
         """All images, generated and cached in parts."""
