@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from s7.config import ModelConfig
+from s7.forms import Static
 from s7.hub import OWNER
 from s7.model import S7Model
 from s7.publishing.text import metric_name, metric_value
@@ -26,8 +28,7 @@ import s7
 
 model = s7.load("{name}")        # {found}
 answers = s7.predict(model, inputs, dt)
-stream = s7.Stream(model)        # event by event, if the model is causal
-```
+{stream}```
 
 - **Reads**: {reads}
 - **Answers**: {answers}
@@ -35,7 +36,10 @@ stream = s7.Stream(model)        # event by event, if the model is causal
 - **Size**: {parameters:,} parameters{stored}; {shape}
 
 {results}
-`golden.safetensors`, if present, holds random inputs and the outputs of this model, to check other implementations.
+{golden}"""
+
+_STREAM = "stream = s7.Stream(model)        # event by event\n"
+_GOLDEN = """`golden.safetensors` holds random inputs and the outputs of this model, to check other implementations.
 """
 
 _RESULTS = """\
@@ -53,13 +57,16 @@ The model was not tested on other data than these, and was not made for decision
 _FOUND = "pip install 's7-ssm[hub]', or a copy of this folder"
 
 
-def model_card(model: S7Model, name: str, record: RunRecord | None, *, rounded: bool = False) -> str:
+def model_card(
+    model: S7Model, name: str, record: RunRecord | None, *, streams: bool = True, rounded: bool = False
+) -> str:
     """The README of a shared model, with YAML front matter.
 
     Args:
         model: The model.
         name: The name under which it is shared.
         record: The record of the run that trained it, if known.
+        streams: Whether it can read event by event, so that golden.safetensors is in the folder.
         rounded: Whether the parameters are stored in float16.
     """
     config = model.config
@@ -76,7 +83,9 @@ def model_card(model: S7Model, name: str, record: RunRecord | None, *, rounded: 
         name=name,
         found="part of the package" if name.startswith(f"{OWNER}/") else _FOUND,
         tags=_tags(result),
-        about=_about(result),
+        about=_about(result, "state-space model" if _is_static(config) else "selective state-space model"),
+        stream=_STREAM if streams else "",
+        golden=_GOLDEN if streams else "",
         reads=reads,
         answers=f"{config.head.outputs} numbers" + (f", the scores of the classes {labels}" if labels else ""),
         time=f"gaps before events are {'used' if config.reads_gaps else 'ignored'}{unit}",
@@ -94,11 +103,16 @@ def _tags(result: Result | None) -> str:
     return f"- {result.task}\ndatasets:\n- {result.task}\nmetrics:\n- {result.metric}\n"
 
 
-def _about(result: Result | None) -> str:
+def _is_static(config: ModelConfig) -> bool:
+    """Whether no matrix of the layers depends on the input."""
+    return isinstance(config.form, Static) and not getattr(config.transition, "selective", True)
+
+
+def _about(result: Result | None, kind: str) -> str:
     if result is None or not result.task:
-        return f"A selective state-space model, written by s7 {__version__}."
+        return f"A {kind}, written by s7 {__version__}."
     version = result.versions.get("s7", __version__)
-    return f"A selective state-space model for {result.title or result.task}, trained by s7 {version}."
+    return f"A {kind} for {result.title or result.task}, trained by s7 {version}."
 
 
 def _where(result: Result) -> str:

@@ -37,12 +37,13 @@ def write_shared(
     written = save(model, folder, precision=precision)
     model = load(written)  # as others will load it
     run = RunFolder(Path(source))
-    record = run.record() if run.is_begun else None
+    record, streams = run.record() if run.is_begun else None, _streams(model)
+    card = model_card(model, name, record, streams=streams, rounded=precision == "float16")
     files = {
         "config.json": _json({"library": "s7", "version": __version__, "model": to_json(model.config)}),
-        "README.md": model_card(model, name, record, rounded=precision == "float16").encode(),
+        "README.md": card.encode(),
     }
-    if _streams(model):
+    if streams:
         files["golden.safetensors"] = tensors(golden(model), {"format": "s7-golden", "version": "1"})
     if run.is_finished:
         files[RESULT] = (run.path / RESULT).read_bytes()
