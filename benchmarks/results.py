@@ -33,8 +33,8 @@ preset `ours` for each seed, or for each speaker that is left out. The best epoc
 test set is evaluated once for each preset; walker2d, pendulum, nmnist, human-activity, spoken-digits-new-speaker and
 listops-curriculum had been tested with earlier settings. ± is the standard deviation over runs (n − 1).
 Settings were chosen on validation data with seed 0.
-`text-pretrained` starts from a model that predicts the next byte of the training reviews, `listops-curriculum` and
-`pathfinder-contours` from models of easier tasks (see below)."""
+`text-pretrained` starts from a model that predicts the next byte of the training reviews, `listops-curriculum`,
+`pathfinder-contours` and `path-x-contours` from models of easier tasks (see below)."""
 
 CURVES = """Accuracy over the processor time of training, without earlier stages, and over the training sequences that
 were read. A star is what S4 reaches after as many sequences, according to the experiments in its repository (text 80 %
