@@ -40,6 +40,7 @@ def test_a_model_is_described(name):
     assert result["protocol"] == "strict"
     assert f"| test | {metric_value(result['metric'], result['test'][result['metric']])} |" in card
     assert f"s7 train {result['task']} " in card
+    assert ("s7.Stream(" in card) == ("golden.safetensors" in card) == (name in STREAMING)
 
 
 @pytest.mark.parametrize("name", STREAMING)
