@@ -38,7 +38,7 @@ _BUDGETS = {
     "image": Budget(2, 200, 2, _IMAGE),
     "pathfinder": Budget(2, 300, 2, _PATHFINDER),
     # Short expressions with the values of all operators, because little is learned from long ones in this time.
-    "listops": Budget(2, 1000, 2, "data.target=values data.shortest=15 data.longest=100 data.train=60000"),
+    "listops": Budget(0.5, 1000, 2, "data.target=values data.shortest=15 data.longest=100 data.train=60000"),
 }
 
 
