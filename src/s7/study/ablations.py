@@ -96,7 +96,7 @@ def _all_static(model: Table) -> Table | None:
 
 
 def _all_static_wide(model: Table) -> Table | None:
-    """Make everything static in a model of twice the width, which has about as many parameters as the selective one."""
+    """Make everything static in a model of twice the width, whose size is similar to that of the selective one."""
     static = _all_static(model)
     return static and static | {"width": 2 * model["width"]}
 
