@@ -13,8 +13,10 @@ import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks import expected, gesture, studies, ucr
@@ -142,7 +144,7 @@ def curve(entry: Entry, beside: Curve) -> Figure:
     if beside.s4_sequences:
         at = beside.s4_sequences / 1000 / per_hour
         axes.plot([at], [beside.s4_metric], "*", label="S4, by sequences", color=plots.COLOURS[1], markersize=9)
-    top = axes.secondary_xaxis("top", functions=(lambda hour: hour * per_hour, lambda read: read / per_hour))
+    top = axes.secondary_xaxis("top", functions=(partial(np.multiply, per_hour), partial(np.multiply, 1 / per_hour)))
     top.set_xlabel("thousands of training sequences")
     axes.set(xlabel="core-hours", ylabel=f"{entry.metric}, {entry.name}")
     axes.legend()
