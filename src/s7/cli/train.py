@@ -72,24 +72,19 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 def expand_preset(options: argparse.Namespace) -> None:
     """Replace a preset file by its settings, which are then part of the run and do not depend on the file."""
     from s7.presets.user_file import SUFFIX, PresetFile
-    from s7.settings import to_assignments
+    from s7.settings import from_assignments, to_assignments
 
     if not options.preset.endswith(SUFFIX):
         return
     path = Path(options.preset)
-    file = PresetFile.read(path)
-    if file.task and file.task != options.task:
-        raise ValueError(f"--preset {path}: for {file.task}, not for {options.task}")
+    file = PresetFile.read_for(path, options.task)
     if "model" in options and "model" not in options.given:
         options.model = file.model
     models = options.models if "models" in options else [options.model] if "model" in options else ["s7"]
     if models != [file.model]:
         raise ValueError(f"--preset {path}: for the model {file.model}, not for {', '.join(models)}")
-    settings = file.settings
-    if any(one.startswith("model.depth=") for one in options.set):
-        settings = settings | {"model": {key: value for key, value in settings["model"].items() if key != "stages"}}
     options.preset = file.preset
-    options.set = [*to_assignments(settings), *options.set]
+    options.set = to_assignments(file.changed(from_assignments(options.set)))
 
 
 def run(options: argparse.Namespace) -> int:

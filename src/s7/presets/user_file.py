@@ -15,7 +15,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from s7.settings import Table, to_toml, unknown
+from s7.settings import Table, merge, to_toml, unknown
 from s7.storage import write_atomically
 
 SUFFIX = ".toml"
@@ -61,6 +61,21 @@ class PresetFile:
         if not isinstance(model, str):
             raise ValueError(f"{path}: model.kind is not a string")
         return cls(model=model, settings=settings, **{name: table[name] for name in HEAD if name in table})
+
+    @classmethod
+    def read_for(cls, path: Path, task: str) -> "PresetFile":
+        """Read a file for a task. The errors are those of `read`, and a ValueError if it is for another task."""
+        file = cls.read(path)
+        if file.task and file.task != task:
+            raise ValueError(f"{path}: for {file.task}, not for {task}")
+        return file
+
+    def changed(self, changes: Table) -> Table:
+        """The settings with changes on top. A changed depth replaces the stages."""
+        settings = self.settings
+        if "depth" in changes.get("model", {}) and "model" in settings:
+            settings = settings | {"model": {key: value for key, value in settings["model"].items() if key != "stages"}}
+        return merge(settings, changes)
 
     def write(self, path: Path, comment: str = "") -> None:
         """Write a file that `read` reads, with a comment at its top."""
