@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import expected, gesture, studies, ucr
+from benchmarks import expected, gesture, studies, tuned, ucr
 from benchmarks.entries import ENTRIES, NOT_RUN, Curve, Entry
 from benchmarks.stored import FIGURES, RESULTS, ROOT, records, store
 from s7.publishing import plots
@@ -114,6 +114,9 @@ def page() -> Document:
     for study in (*studies.STUDIES, *studies.LONG_STUDIES):
         studies.add_section(document, study)
     studies.add_selectivity(document)
+    tuned.add_section(document)
+    for study in tuned.TUNED_STUDIES:
+        studies.add_section(document, study)
     document.heading("Protocols")
     used = {(result.task, result.protocol): None for runs in found.values() for result in runs.values()}
     document.list(f"**{task}, {protocol}**: {find_task(task).protocols[protocol]}." for task, protocol in used)

@@ -1,9 +1,10 @@
 """Comparisons of models and ablations of S7 for docs/results.md.
 
     python -m benchmarks.studies --run walker2d          runs the unfinished trials of a study, in runs/studies
-    python -m benchmarks.studies --run walker2d --models mamba    runs some models again and replaces their results
+    python -m benchmarks.studies --run walker2d --models mamba    runs some models, and adds or replaces their results
     python -m benchmarks.studies --run long              runs the long studies of long_studies.py, over several days
     python -m benchmarks.studies --run selectivity       runs the studies of selectivity_studies.py, in an hour
+    python -m benchmarks.studies --run tuned             compares the presets with settings that s7 tune found
     python -m benchmarks.results                          writes the page from the results in docs/results
 
 Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
@@ -23,6 +24,7 @@ from benchmarks.long_studies import LONG_STUDIES
 from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
 from benchmarks.stored import FIGURES, ROOT, records, store
 from benchmarks.study_entry import StudyEntry
+from benchmarks.tuned import TUNED_STUDIES
 from s7.publishing import plots
 from s7.publishing.markdown import Document
 from s7.publishing.text import MISSING, is_percent, metric_mean_std, metric_name, metric_value, number
@@ -72,19 +74,19 @@ def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = No
     # Status 1: a trial failed, which the page reports.
     if main([*words, *(["--data", str(data)] if data else [])]) > 1:
         raise SystemExit(f"{entry.name}: stopped")
-    if models is None:
+    if models is None or not entry.summary.exists():
         shutil.copy(out / "comparison.json", entry.summary)
     else:
-        _replace_scores(entry.summary, out / "comparison.json")
+        update_scores(entry.summary, out / "comparison.json")
     runs = {f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")}
     store(runs, curves=entry in LONG_STUDIES)
 
 
-def _replace_scores(summary: Path, rerun: Path) -> None:
-    """Replace the scores of the models that were run again."""
+def update_scores(summary: Path, rerun: Path) -> None:
+    """Add the scores of some models to a stored summary; those that it has already are replaced."""
     stored, new = (json.loads(path.read_text(encoding="utf-8")) for path in (summary, rerun))
-    scores = {score["name"]: score for score in new["scores"]}
-    stored["scores"] = [scores.get(score["name"], score) for score in stored["scores"]]
+    scores = {score["name"]: score for score in (*stored["scores"], *new["scores"])}
+    stored["scores"] = list(scores.values())
     write_atomically(summary, json.dumps(stored, indent=1).encode())
 
 
@@ -101,6 +103,9 @@ def add_section(document: Document, entry: StudyEntry) -> None:
     if any(record.history for record in runs):
         path = plots.save(FIGURES / f"study-{entry.name}.svg", curves, runs, summary.metric)
         document.figure(f"Validation {metric_name(summary.metric)} over processor time, {entry.name}", path)
+    missing = [model for model in entry.models if model not in {score.name for score in summary.scores}]
+    if missing:
+        document.paragraph(f"Not run yet: {', '.join(missing)}.")
     notes = [f"{score.name}: {failure}" for score in summary.scores for failure in score.failures]
     notes += [note for score in summary.scores for note in search_notes(score)]
     if notes:
@@ -219,10 +224,10 @@ def _add_ablation(document: Document, summary: Summary) -> None:
 def main() -> None:
     """Run the studies that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = {"all": STUDIES, "long": LONG_STUDIES, "selectivity": SELECTIVITY_STUDIES}
+    groups = {"all": STUDIES, "long": LONG_STUDIES, "selectivity": SELECTIVITY_STUDIES, "tuned": TUNED_STUDIES}
     entries = {entry.name: entry for group in groups.values() for entry in group}
     parser.add_argument("--run", nargs="+", required=True, choices=[*entries, *groups], help="studies to run")
-    parser.add_argument("--models", metavar="A,B,…", help="run only these models, and replace their results")
+    parser.add_argument("--models", metavar="A,B,…", help="run only these models, and add or replace their results")
     parser.add_argument("--jobs", type=int, default=1, help="parallel runs, which share the cores equally (default 1)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: $S7_DATA, else ~/.cache/s7)")
     options = parser.parse_args()

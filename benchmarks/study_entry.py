@@ -1,5 +1,6 @@
 """A study of docs/results.md."""
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,3 +22,9 @@ class StudyEntry(NamedTuple):
     def summary(self) -> Path:
         """The file of its stored summary."""
         return RESULTS / f"study-{self.name}.json"
+
+    @property
+    def models(self) -> list[str]:
+        """The models that it compares; none for an ablation."""
+        words = shlex.split(self.command)
+        return words[words.index("--models") + 1].split(",") if "--models" in words else []

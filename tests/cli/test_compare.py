@@ -53,5 +53,6 @@ def test_preset_files_that_do_not_fit(text, message, data, tmp_path, capsys, mon
         (tmp_path / "mine.toml").write_text(text)
     assert main(["compare", "walker2d", "--models", "gru,mine.toml", "--data", str(data)]) == 2
     error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    assert message in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "runs").exists()

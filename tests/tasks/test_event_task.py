@@ -128,6 +128,15 @@ def test_the_first_recordings_alone_can_be_used(folder, tmp_path):
         NMnist(recordings=-1)
 
 
+def test_another_part_of_the_digits_can_be_for_validation(folder, tmp_path):
+    write_nmnist(tmp_path)
+    assert lengths(NMnist(validation=0.3).load(folder, "strict", silent)) == [21, 9, 4]
+    assert lengths(NMnist(recordings=2, validation=0.3).load(folder, "strict", silent)) == [1, 1, 4]
+    for wrong in (0.0, 1.0, -0.1):
+        with pytest.raises(ValueError, match=rf"validation={wrong:g} must be a fraction between 0 and 1, such as 0\.1"):
+            NMnist(validation=wrong)
+
+
 def test_an_empty_digit_is_an_error_or_left_out(folder, tmp_path):
     write_nmnist(tmp_path)
     bad = tmp_path / "nmnist" / "Test" / "3" / "00099.bin"

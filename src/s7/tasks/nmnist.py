@@ -39,7 +39,12 @@ def _saccades(name: str, number: str, digest: str) -> Download:
 
 @dataclass(frozen=True)
 class NMnist(EventTask):
-    """`recordings` limits training to the first recordings of the training set; 0 means all."""
+    """N-MNIST.
+
+    Attributes:
+        recordings: Limits training and validation to the first recordings of the training set; 0 means all.
+        validation: The part of them that is for validation instead of training.
+    """
 
     name: ClassVar[str] = "nmnist"
     title: ClassVar[str] = "N-MNIST, digits seen by an event camera"
@@ -54,8 +59,11 @@ class NMnist(EventTask):
     sensor: ClassVar[Sensor] = Sensor(SIDE, SIDE)
     classes: ClassVar[int] = 10
     recordings: int = 0
+    validation: float = 0.1
 
     def __post_init__(self):
+        if not 0 < self.validation < 1:
+            raise ValueError(f"validation={self.validation:g} must be a fraction between 0 and 1, such as 0.1")
         if self.recordings < 0 or self.recordings == 1:
             raise ValueError(f"recordings={self.recordings} must be 0 (all) or at least 2")
 
@@ -94,7 +102,7 @@ class NMnist(EventTask):
         if not 2 <= used <= count:
             raise ValueError(f"{path}: has {count:,} training recordings, {max(used, 2):,} are needed")
         order = np.random.RandomState(SEED).permutation(used)
-        kept = max(1, used // 10)
+        kept = max(1, int(used * self.validation))
         return np.sort(order[kept:]), np.sort(order[:kept])
 
 

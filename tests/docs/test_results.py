@@ -1,0 +1,24 @@
+"""The stored results that docs/results.md is written from."""
+
+import json
+
+from benchmarks.long_studies import LONG_STUDIES
+from benchmarks.studies import update_scores
+from benchmarks.study_entry import StudyEntry
+
+
+def test_scores_of_some_models_are_added_or_replaced(tmp_path):
+    stored, rerun = tmp_path / "stored.json", tmp_path / "rerun.json"
+    for path, first, second in ((stored, ("s7", 1), ("s5", 2)), (rerun, ("s5", 3), ("cru", 4))):
+        scores = [{"name": name, "test": [value]} for name, value in (first, second)]
+        path.write_text(json.dumps({"metric": "mse", "scores": scores}))
+    update_scores(stored, rerun)
+    table = json.loads(stored.read_text())
+    assert table["metric"] == "mse"
+    assert [(score["name"], score["test"]) for score in table["scores"]] == [("s7", [1]), ("s5", [3]), ("cru", [4])]
+
+
+def test_the_models_of_a_study():
+    assert StudyEntry("one", "compare walker2d --models s7,s5 --minutes 1").models == ["s7", "s5"]
+    assert StudyEntry("two", "ablate walker2d").models == []
+    assert all(entry.models or entry.is_ablation for entry in LONG_STUDIES)
