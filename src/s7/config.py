@@ -109,6 +109,11 @@ class ModelConfig(BlockConfig):
         return sum(stage.depth for stage in self.stages)
 
     @property
+    def out_width(self) -> int:
+        """The width of the last stage."""
+        return next((stage.width for stage in reversed(self.stages) if stage.width is not None), self.width)
+
+    @property
     def reads_gaps(self) -> bool:
         """Whether the model uses the time gaps between events."""
         return self.gaps != "ignored" and (self.layer is None or self.layer.reads_gaps)

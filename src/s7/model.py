@@ -19,15 +19,15 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shaped
 
 from s7 import checks
-from s7.block import Block, BlockConfig, BlockState
+from s7.block import Block, BlockState
 from s7.clock import init_clock
 from s7.config import ModelConfig, build_config
 from s7.heads import Steps
 from s7.initialization import Parameters, split
 from s7.model_inputs import check_segments, encode, segment_starts
 from s7.norm import Moments
-from s7.sequence_layer import LayerKind
 from s7.signal import Signal
+from s7.stages import init_blocks
 
 
 class ModelState(NamedTuple):
@@ -85,18 +85,9 @@ class S7Model(eqx.Module):
         if jnp.zeros((), dtype).dtype != dtype:
             raise ValueError('dtype="float64" needs jax.config.update("jax_enable_x64", True) first')
         encoder_key, head_key, *keys = split(key, 2 + config.depth)
-        blocks: list[Block] = []
-        width, kind, collector = config.width, config.block, config.encoder.collector()
-        for stage in config.stages:
-            for place in range(stage.depth):
-                out, stride = (stage.width, stage.stride) if place == 0 else (None, 1)
-                shape: Any = {"out": out, "stride": stride, "pool": stage.pool}
-                block = kind if blocks or collector is None else _collecting(collector)
-                blocks.append(Block(width, config.state, block, key=keys[len(blocks)], dtype=dtype, **shape))
-                width = out or width
         self.encoder = config.encoder.init(config.width, key=encoder_key, dtype=dtype)
-        self.blocks = tuple(blocks)
-        self.head = config.head.init(width, key=head_key, dtype=dtype)
+        self.blocks = init_blocks(config, keys, dtype)
+        self.head = config.head.init(config.out_width, key=head_key, dtype=dtype)
         self.config = config
         self.clock = init_clock(config, dtype)
 
@@ -108,7 +99,7 @@ class S7Model(eqx.Module):
     @property
     def out_width(self) -> int:
         """The number of features that the head reads."""
-        return self.head["W"].shape[1]
+        return self.config.out_width
 
     @property
     def parameter_count(self) -> int:
@@ -401,11 +392,6 @@ class S7Model(eqx.Module):
             signal, _, updated = block(signal, key=block_key, batch_axis=batch_axis)
             moments.append(updated)
         return signal, tuple(moments)
-
-
-def _collecting(layer: LayerKind) -> BlockConfig:
-    """The settings of a first block that collects events in frames."""
-    return BlockConfig(layer=layer, norm="none", gate=False, skip=False)
 
 
 def _running(model: S7Model) -> list[Moments]:
