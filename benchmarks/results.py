@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import expected, gesture, studies, tuned, ucr
+from benchmarks import expected, gesture, new_speakers, studies, tuned, ucr
 from benchmarks.entries import ENTRIES, NOT_RUN, Curve, Entry
 from benchmarks.stored import FIGURES, RESULTS, ROOT, records, store
 from s7.publishing import plots
@@ -105,6 +105,7 @@ def page() -> Document:
             f"{figures[0]['machine']}:"
         )
         document.list(f"{gesture.row(figure)}." for figure in figures)
+    new_speakers.add_section(document)
     ucr.add_section(document)
     document.heading("Comparison")
     document.paragraph(

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -124,15 +125,13 @@ class SpokenDigits(Task):
         for name, chosen in splits.items():
             if not chosen.any():
                 raise ValueError(f"{path}: no recordings for {name}, some are missing; {HOW}")
-        recordings = self._spikes(folder, spoken, path, say)
         sensor = self.spikes.sensor
+        versions = self.versions(folder, spoken, path, say)
+        recordings = next(versions)
         samples = {name: recordings.samples(sensor, name, chosen) for name, chosen in splits.items()}
         if self.vary.copies:
-            variants = (
-                self._spikes(folder, spoken, path, say, copy).take(splits["train"])
-                for copy in range(1, self.vary.copies + 1)
-            )
-            samples["train"] = samples_of((recordings.take(splits["train"]), *variants), sensor, "train")
+            parts = (version.take(splits["train"]) for version in chain((recordings,), versions))
+            samples["train"] = samples_of(parts, sensor, "train")
         return Problem(
             samples["train"],
             samples["valid"],
@@ -144,8 +143,15 @@ class SpokenDigits(Task):
             augmentation=self.augment.on(sensor, len(DIGITS)),
         )
 
+    def versions(
+        self, folder: DataFolder, spoken: Spoken, path: Path, say: Callable[[str], None]
+    ) -> Iterator[Recordings]:
+        """The spikes of all recordings, then of each of their variants."""
+        for copy in range(self.vary.copies + 1):
+            yield self._spikes(folder, spoken, path, say, copy)
+
     def _spikes(
-        self, folder: DataFolder, spoken: Spoken, path: Path, say: Callable[[str], None], copy: int = 0
+        self, folder: DataFolder, spoken: Spoken, path: Path, say: Callable[[str], None], copy: int
     ) -> Recordings:
         """The spikes of all recordings, or of their variants with this number."""
 
