@@ -1,6 +1,7 @@
 """`s7 train`: output, interruptions at any moment, resuming, errors."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -112,8 +113,10 @@ def test_a_full_disk_is_a_one_line_error_without_data_loss(finished, data, tmp_p
     # Files cannot grow to the size of a checkpoint.
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size - 2000}, {size - 2000}))"
     program = f"{limit}; import sys; from s7.cli.main import main; sys.exit(main())"
-    words = [*arguments, "--set", "train.epochs=60", *SMALL]
-    done = subprocess.run([sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True)
+    words = [sys.executable, "-c", program, *map(str, arguments), "--set", "train.epochs=60", *SMALL]
+    # JAX's cache of compiled code would be cut off, too, and other tests share it.
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
     message = done.stderr
     assert message.count("\n") == 1, message
