@@ -115,6 +115,7 @@ def page() -> Document:
     for study in (*studies.STUDIES, *studies.LONG_STUDIES):
         studies.add_section(document, study)
     studies.add_selectivity(document)
+    studies.add_gaps(document)
     tuned.add_section(document)
     for study in tuned.TUNED_STUDIES:
         studies.add_section(document, study)

@@ -4,6 +4,7 @@
     python -m benchmarks.studies --run walker2d --models mamba    runs some models, and adds or replaces their results
     python -m benchmarks.studies --run long              runs the long studies of long_studies.py, over several days
     python -m benchmarks.studies --run selectivity       runs the studies of selectivity_studies.py, in an hour
+    python -m benchmarks.studies --run gaps              runs the studies of gap_studies.py, in an hour
     python -m benchmarks.studies --run tuned             compares the presets with settings that s7 tune found
     python -m benchmarks.results                          writes the page from the results in docs/results
 
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from benchmarks.gap_studies import GAP_STUDIES, VARIANTS
 from benchmarks.long_studies import LONG_STUDIES
 from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
 from benchmarks.stored import FIGURES, ROOT, records, store
@@ -138,21 +140,8 @@ def _name(record: RunRecord) -> str:
 
 def add_selectivity(document: Document) -> None:
     """Add a table of what selectivity gains on each task: the ablations in which everything is static."""
-    rows = []
-    for entry in (*STUDIES, *LONG_STUDIES, *SELECTIVITY_STUDIES):
-        if not (entry.is_ablation and entry.summary.exists()):
-            continue
-        summary = Summary.read(entry.summary)
-        selective, scores = summary.scores[0], {score.name: score for score in summary.scores}
-        static = [scores.get(name) for name in ("all static", "all static and wide")]
-        if static[0] is None or not static[0].values or not selective.values:
-            continue
-        data = "test" if selective.test else "validation"
-        metric = f"{data} {metric_name(summary.metric)}"
-        found = [_static_cell(summary, score) for score in static]
-        sizes = [_of_all(getattr(score, name) for score in (selective, *static) if score) for name in COSTS]
-        value = metric_mean_std(summary.metric, selective.values)
-        rows.append([f"`s7 {entry.command}`", metric, value, *found, str(len(selective.values)), *sizes])
+    entries = (*STUDIES, *LONG_STUDIES, *SELECTIVITY_STUDIES)
+    rows = _variant_rows(entries, ("all static", "all static and wide"), costs=("epochs", "parameters"))
     if rows:
         document.heading("What selectivity gains", 3)
         document.paragraph(
@@ -164,12 +153,47 @@ def add_selectivity(document: Document) -> None:
         document.table(heads, rows)
 
 
-# The attributes of a score that the table of selectivity shows for each of its models.
-COSTS = ("epochs", "parameters")
+def add_gaps(document: Document) -> None:
+    """Add a table of models whose states read the gaps, or count events, or of which every second one does."""
+    rows = _variant_rows(GAP_STUDIES, VARIANTS)
+    if rows:
+        document.heading("What gaps are worth", 3)
+        document.paragraph(
+            "S7 as set, in which all states read the gaps; with every second state counting events instead, which is "
+            "the default of models; and without gaps. After the same number of steps, by `python -m "
+            "benchmarks.studies --run gaps`:"
+        )
+        document.table(["command", "metric", "read by all", "read by every second", "ignored", "seeds"], rows)
 
 
-def _static_cell(summary: Summary, score: Score | None) -> str:
-    """The metric of a static model, and whether it is better or worse than the selective one."""
+def _variant_rows(entries: Iterable[StudyEntry], names: Sequence[str], costs: Sequence[str] = ()) -> list[list[str]]:
+    """Rows that compare the model as set with variants of these names: of the ablations that have the first one.
+
+    Args:
+        entries: The studies.
+        names: The variants, a column each.
+        costs: Attributes of scores, a column each, with the values of all models.
+    """
+    rows = []
+    for entry in entries:
+        if not (entry.is_ablation and entry.summary.exists()):
+            continue
+        summary = Summary.read(entry.summary)
+        base, scores = summary.scores[0], {score.name: score for score in summary.scores}
+        variants = [scores.get(name) for name in names]
+        if variants[0] is None or not variants[0].values or not base.values:
+            continue
+        data = "test" if base.test else "validation"
+        metric = f"{data} {metric_name(summary.metric)}"
+        found = [_variant_cell(summary, score) for score in variants]
+        sizes = [_of_all(getattr(score, name) for score in (base, *variants) if score) for name in costs]
+        value = metric_mean_std(summary.metric, base.values)
+        rows.append([f"`s7 {entry.command}`", metric, value, *found, str(len(base.values)), *sizes])
+    return rows
+
+
+def _variant_cell(summary: Summary, score: Score | None) -> str:
+    """The metric of a variant, and whether it is better or worse than the model as set."""
     if score is None or not score.values:
         return MISSING
     _, verdict = comparison_text(summary.metric, summary.compared(score))
@@ -224,7 +248,13 @@ def _add_ablation(document: Document, summary: Summary) -> None:
 def main() -> None:
     """Run the studies that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = {"all": STUDIES, "long": LONG_STUDIES, "selectivity": SELECTIVITY_STUDIES, "tuned": TUNED_STUDIES}
+    groups = {
+        "all": STUDIES,
+        "long": LONG_STUDIES,
+        "selectivity": SELECTIVITY_STUDIES,
+        "gaps": GAP_STUDIES,
+        "tuned": TUNED_STUDIES,
+    }
     entries = {entry.name: entry for group in groups.values() for entry in group}
     parser.add_argument("--run", nargs="+", required=True, choices=[*entries, *groups], help="studies to run")
     parser.add_argument("--models", metavar="A,B,…", help="run only these models, and add or replace their results")

@@ -1,7 +1,7 @@
 """What S7 gains from time gaps, and which part of it is responsible: the numbers of docs/time.md.
 
     python -m benchmarks.time_gaps simulated                              variants of S7 on the task irregular-time
-    python -m benchmarks.time_gaps simulated --variants "gaps read;mixed clock" --seeds 0,1,2
+    python -m benchmarks.time_gaps simulated --variants "gaps read;gaps mixed" --seeds 0,1,2
     python -m benchmarks.time_gaps models                                 other models on the same data
     python -m benchmarks.time_gaps ucr                                    sets of the UCR archive, 30 % of the steps
     python -m benchmarks.time_gaps walker2d                               Walker2d with and without the gap as an input
@@ -27,7 +27,6 @@ from matplotlib.figure import Figure
 import s7
 from benchmarks.time_variants import VARIANTS
 from benchmarks.ucr import load
-from s7.clock import share
 from s7.config import ModelConfig
 from s7.data.folder import DataFolder
 from s7.job import Job
@@ -42,8 +41,8 @@ FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "time-tasks.svg"
 KINDS = ("phase", "delay", "decay")
 MODELS = ("gru-d", "cfc", "ode-lstm", "s5", "eventssm")
 SETS = ("OSULeaf", "Fish", "EOGVerticalSignal")
-COMPARED = ("gaps read", "gaps ignored", "mixed clock", "input held over the gap")
-REAL = ("real states, gaps read", "real states, gaps ignored", "real states, mixed clock", "real states, input held")
+COMPARED = ("gaps mixed", "gaps read", "gaps ignored")
+REAL = ("real states, gaps mixed", "real states, gaps read", "real states, gaps ignored")
 KEYS = ("part", "data", "variant", "model", "rate", "seed")
 Trial = tuple[str, str, str, str, float, int]
 
@@ -57,8 +56,6 @@ def trained(
     result = s7.train(model, *splits, objective=objective, seed=seed, progress=False, **settings)
     layers = (getattr(block.layer, "rates", {}) for block in result.model.blocks)
     shares = [jax.nn.sigmoid(rates["mix"]) for rates in layers if "mix" in rates]
-    if result.model.clock is not None:
-        shares.append(share(result.model.clock))
     return {
         "metric": metric,
         "valid": result.result["valid"][metric],
@@ -135,7 +132,7 @@ def trials(part: str, options: argparse.Namespace) -> Iterator[Trial]:
     """The trials of a part, seed by seed."""
     tasks = [f"{kind} by {clock}" for kind in KINDS for clock in ("time", "events")]
     data = {"ucr": SETS, "walker2d": ("gap is an input", "gap is no input")}.get(part, tasks)
-    variants = {"models": ["gaps read"], "ucr": [*COMPARED, *REAL], "walker2d": COMPARED[:3]}.get(part, VARIANTS)
+    variants = {"models": ["gaps read"], "ucr": [*COMPARED, *REAL], "walker2d": COMPARED}.get(part, VARIANTS)
     for seed in map(int, options.seeds.split(",")):
         for variant in options.variants.split(";") if options.variants else variants:
             for model in options.models.split(",") if part == "models" else ["s7"]:
@@ -168,9 +165,9 @@ def _cell(values: list[float]) -> str:
 def chart(lines: list[dict[str, Any]]) -> Figure:
     """The errors on the simulated tasks: the mean squared error, or the share of wrong classes."""
     named = {
+        "S7, gaps mixed": ("s7", "gaps mixed"),
         "S7, gaps read": ("s7", "gaps read"),
         "S7, gaps ignored": ("s7", "gaps ignored"),
-        "S7, mixed clock": ("s7", "mixed clock"),
         "gru-d": ("gru-d", "gaps read"),
         "eventssm": ("eventssm", "gaps read"),
     }

@@ -46,13 +46,14 @@ class Mixed(Stable):
 
 @dataclass(frozen=True)
 class MixedStates(Stable):
-    """As `Mixed`, with one s for each state, alternately near 0.9 and 0.1 at the start."""
+    """As `Mixed`, with one s for each state, alternately sigmoid(start) and sigmoid(-start) at first."""
 
     groups: ClassVar[Mapping[str, str]] = {**Stable.groups, "mix": "ssm"}
+    start: float = 2.0
 
     def spectrum(self, block, key):
         """Neighbours on the ladder of time constants start with different clocks."""
-        return super().spectrum(block, key) | {"mix": np.where(np.arange(block) % 2, -2.0, 2.0)}
+        return super().spectrum(block, key) | {"mix": np.where(np.arange(block) % 2, -self.start, self.start)}
 
     def discretize(self, parameters, w, dt):
         """The factor exp((-r + iω)(s dt + 1 - s))."""
@@ -110,34 +111,35 @@ def chain(*changes: Change) -> Change:
     return change
 
 
+_READ = _config(gaps="read")
 _IGNORED = _config(gaps="ignored")
 _MIXED = _config(gaps="mixed")
 _REAL = _transition(oscillate=False)
 
 # By name: whether log(1 + gap) is an input too, and the change of the model.
 VARIANTS: dict[str, tuple[bool, Change]] = {
-    "gaps read": (False, chain()),
+    "gaps mixed": (False, _MIXED),
+    "gaps read": (False, _READ),
     "gaps ignored": (False, _IGNORED),
-    "gaps read, and an input": (True, chain()),
+    "gaps read, and an input": (True, _READ),
     "gaps an input only": (True, _IGNORED),
-    "input held over the gap": (False, _transition(Held)),
-    "mixed clock": (False, _MIXED),
-    "mixed clock, and an input": (True, _MIXED),
-    "mixed clock per layer": (False, _transition(Mixed)),
-    "mixed clock per state": (False, _transition(MixedStates)),
-    "real states, gaps read": (False, _REAL),
-    "real states, gaps ignored": (False, chain(_REAL, _IGNORED)),
-    "real states, input held": (False, chain(_REAL, _transition(Held))),
-    "real states, mixed clock": (False, chain(_REAL, _MIXED)),
-    "all static": (False, chain(_config(form=Static()), _transition(selective=False))),
-    "Λ static": (False, _transition(selective=False)),
-    "B and C static": (False, _config(form=Static(D="diagonal"))),
-    "gain 1": (False, _transition(gain=None)),
-    "gain by variance": (False, _transition(gain="variance")),
-    "gaps 10 times as long": (False, _unit(0.1)),
-    "gaps a tenth as long": (False, _unit(10.0)),
-    "time constants 1 to 10": (False, _transition(tau=(1.0, 10.0))),
-    "time constants 1 to 500": (False, _transition(tau=(1.0, 500.0))),
-    "frequencies a quarter": (False, _transition(Tuned, factor=0.25)),
-    "frequencies 4 times": (False, _transition(Tuned, factor=4.0)),
+    "input held over the gap": (False, chain(_READ, _transition(Held))),
+    "learned clock per layer": (False, chain(_READ, _transition(Mixed))),
+    "learned clock per state": (False, chain(_READ, _transition(MixedStates))),
+    "real states, gaps mixed": (False, chain(_MIXED, _REAL)),
+    "real states, gaps read": (False, chain(_READ, _REAL)),
+    "real states, gaps ignored": (False, chain(_IGNORED, _REAL)),
+    "all static": (False, chain(_READ, _config(form=Static()), _transition(selective=False))),
+    "Λ static": (False, chain(_READ, _transition(selective=False))),
+    "B and C static": (False, chain(_READ, _config(form=Static(D="diagonal")))),
+    "gain 1": (False, chain(_READ, _transition(gain=None))),
+    "gain by variance": (False, chain(_READ, _transition(gain="variance"))),
+    "gaps 10 times as long": (False, chain(_READ, _unit(0.1))),
+    "gaps a tenth as long": (False, chain(_READ, _unit(10.0))),
+    "gaps mixed, 10 times as long": (False, chain(_MIXED, _unit(0.1))),
+    "gaps mixed, a tenth as long": (False, chain(_MIXED, _unit(10.0))),
+    "time constants 1 to 10": (False, chain(_READ, _transition(tau=(1.0, 10.0)))),
+    "time constants 1 to 500": (False, chain(_READ, _transition(tau=(1.0, 500.0)))),
+    "frequencies a quarter": (False, chain(_READ, _transition(Tuned, factor=0.25))),
+    "frequencies 4 times": (False, chain(_READ, _transition(Tuned, factor=4.0))),
 }

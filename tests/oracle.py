@@ -22,6 +22,7 @@ def reference_of(layer: S7Layer):
     else:
         assert isinstance(settings, Ring)
         transition = reference.ring(rates)
+    transition = reference.counting(transition) if settings.counting else transition
     make = reference.factored if isinstance(layer.form, Factored) else reference.full
     return transition, make(maps, layer.transition.complex_state)
 

@@ -19,6 +19,9 @@ TRANSITIONS = {
     "plain": s7.Plain(),
     "step": s7.Step(),
     "ring": s7.Ring(selective=True),
+    "counting": s7.Stable(counting=True),
+    "oscillating, counting": s7.Stable(oscillate=True, counting=True),
+    "step, counting": s7.Step(held=True, counting=True),
 }
 FORMS = {
     f"{form.__name__} D {D}": form(D=D)
@@ -64,7 +67,7 @@ def check_against_reference(transition, form, time, length, width, state, seed):
 
 @pytest.mark.parametrize("time", TIMES)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("transition", ["oscillating", "step"])  # test_reference.py has the others
+@pytest.mark.parametrize("transition", ["oscillating", "step", "counting"])  # test_reference.py has the others
 def test_every_transition_and_form_equals_the_reference(transition, form, time):
     check_against_reference(TRANSITIONS[transition], form, time, length=97, width=5, state=3, seed=1)
 

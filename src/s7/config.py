@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import s7.frame_encoder
@@ -55,8 +55,9 @@ class ModelConfig(BlockConfig):
         state: The number of states of each layer.
         stages: The stages of blocks.
         dt: The gap to use in calls without gaps, in the same unit as the gaps of other calls. None for regular time.
-        gaps: "read", "ignored" to treat all sequences as regular, or "mixed" for a learned clock between time and the
-            number of events (see clock.py).
+        gaps: "mixed" if every second state of S7 layers reads the gaps and the others count events, "read" if all
+            states read them, as in the paper, or "ignored" to treat all sequences as regular. Other layers read the
+            gaps in both cases, if they can.
         time_unit: The divisor of all gaps, so that time constants do not depend on the unit of the gaps. None if it is
             not known yet: gaps are then used as given, and training sets it to the mean gap of the training data.
         classes: The labels of a classifier, one per output: strings, bools or whole numbers. Empty for regression.
@@ -70,7 +71,7 @@ class ModelConfig(BlockConfig):
     state: int = searched(16, Range(8, 64, step=8))
     stages: tuple[Stage, ...] = (Stage(depth=2),)
     dt: float | None = None
-    gaps: Gaps = "read"
+    gaps: Gaps = "mixed"
     time_unit: float | None = None
     classes: tuple[str | bool | int, ...] = ()
     dtype: str = "float32"
@@ -101,7 +102,10 @@ class ModelConfig(BlockConfig):
     @property
     def block(self) -> BlockConfig:
         """The settings of each block."""
-        return BlockConfig(**{field.name: getattr(self, field.name) for field in fields(BlockConfig)})
+        settings = {field.name: getattr(self, field.name) for field in fields(BlockConfig)}
+        if self.gaps == "mixed":
+            settings["transition"] = replace(self.transition, counting=True)
+        return BlockConfig(**settings)
 
     @property
     def depth(self) -> int:

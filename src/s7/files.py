@@ -178,6 +178,8 @@ def _restored(config: Any, arrays: Arrays) -> Any:
     if isinstance(config, dict) and "module" in config:
         return rebuild(config["module"], arrays)
     model_config = _config(config)
+    if "clock.mix" in arrays:
+        raise ValueError('gaps="mixed" was one learned clock per model until version 0.15; train the model again')
     _check_sizes(model_config, arrays)
     try:
         skeleton = _skeleton(model_config, repr(model_config), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
@@ -199,7 +201,8 @@ def _config(data: Any) -> ModelConfig:
     if not isinstance(data, dict) or data.get("kind") != "ModelConfig":
         raise ValueError("the configuration is not that of a model")
     try:
-        return build(ModelConfig, _with_step_bounds(data), "config")
+        # Models had no setting for gaps at first: all states read them.
+        return build(ModelConfig, {"gaps": "read"} | _with_step_bounds(data), "config")
     except (TypeError, RecursionError) as error:
         raise ValueError(f"config: {error}") from None
 

@@ -121,7 +121,7 @@ class S7Layer(SequenceLayer):
     def matrices(self, u: Float[ArrayLike, "L H"], dt: Float[ArrayLike, " L"] | None = None) -> Matrices:
         """The matrices at every event, with the gain included in B and b: L·H·P numbers, for inspection."""
         events, gaps, _, _ = self.validate(u, dt, None, None)
-        a, gain = self.transition.discretize(self.rates, self.transition.raw(self.rates, events), gaps)
+        a, gain = self.transition.factors(self.rates, self.transition.raw(self.rates, events), gaps)
         a, gain = (jnp.broadcast_to(q, (events.shape[0], self.state)) for q in (a, gain))
         B, b, C, D = self.form.matrices(self.maps, events)
         if self.transition.complex_state:
@@ -192,7 +192,7 @@ class S7Layer(SequenceLayer):
             return self._window_states(drive, None, Timing(dt, mask, reset), state, stride, reverse)
         if reverse:
             dt, reset = reverse_gaps(dt, mask, reset)
-        a, gain = self.transition.discretize(self.rates, drive.w, dt)
+        a, gain = self.transition.factors(self.rates, drive.w, dt)
         v = self._to_state(drive.input) * gain
         if mask is not None:
             a = jnp.where(mask[:, None], a, 1)

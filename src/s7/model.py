@@ -20,7 +20,6 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Integer, PRNGKeyArray, Shap
 
 from s7 import checks
 from s7.block import Block, BlockState
-from s7.clock import init_clock
 from s7.config import ModelConfig, build_config
 from s7.heads import Steps
 from s7.initialization import Parameters, split
@@ -65,12 +64,11 @@ class S7Model(eqx.Module):
     blocks: tuple[Block, ...]
     head: Parameters
     config: ModelConfig = eqx.field(static=True)
-    clock: Parameters | None = None
 
     @property
     def groups(self) -> dict[str, str]:
-        """The optimizer groups of the parameters of encoder, head and clock."""
-        parts = {"encoder": self.config.encoder.groups, "head": self.config.head.groups, "clock": {"mix": "ssm"}}
+        """The optimizer groups of the parameters of encoder and head."""
+        parts = {"encoder": self.config.encoder.groups, "head": self.config.head.groups}
         return {f"{part}.{name}": group for part, groups in parts.items() for name, group in groups.items()}
 
     def __init__(self, config: ModelConfig | None = None, *, key: PRNGKeyArray, **settings: Any):
@@ -89,7 +87,6 @@ class S7Model(eqx.Module):
         self.blocks = init_blocks(config, keys, dtype)
         self.head = config.head.init(config.out_width, key=head_key, dtype=dtype)
         self.config = config
-        self.clock = init_clock(config, dtype)
 
     @property
     def stride(self) -> int:
@@ -383,7 +380,7 @@ class S7Model(eqx.Module):
 
     def encode(self, inputs, dt, length, mask=None) -> Signal:
         """Check and encode a sequence: the input signal of the first block. Arguments are those of a call."""
-        return encode(self.config, self.encoder, self.clock, self._dtype, inputs, dt, length, mask)
+        return encode(self.config, self.encoder, self._dtype, inputs, dt, length, mask)
 
     def _trunk(self, signal: Signal, key, batch_axis) -> tuple[Signal, tuple[Moments | None, ...]]:
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))

@@ -1,6 +1,6 @@
 """From the arguments of a call to the signal that the first block of a model reads.
 
-Arguments are checked, gaps are converted by the model's clock, and inputs are encoded.
+Arguments are checked, gaps are converted to the model's unit of time, and inputs are encoded.
 """
 
 from typing import Any
@@ -11,7 +11,6 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, DTypeLike, Float, Integer
 
 from s7 import checks
-from s7.clock import tick
 from s7.config import ModelConfig
 from s7.initialization import Parameters
 from s7.sequence_parts import first_event, parts, shifted
@@ -25,7 +24,6 @@ TABLE_PER_EVENT = 4
 def encode(
     config: ModelConfig,
     parameters: Parameters,
-    clock: Parameters | None,
     dtype: DTypeLike,
     inputs: Any,
     dt: Any,
@@ -37,7 +35,6 @@ def encode(
     Args:
         config: The configuration of the model.
         parameters: The parameters of its encoder.
-        clock: The parameters of its clock.
         dtype: The type to compute in.
         inputs, dt, length: As in a call of the model.
         mask: False on padding, if `length` is None; None if there is no padding.
@@ -49,7 +46,7 @@ def encode(
     if length is not None:
         mask = first_event(events) + jnp.arange(events) < checks.length(jnp.asarray(length), events * parts())
     inputs = encoder.validate(inputs, dtype, mask)
-    gaps = _gaps(config, clock, dtype, dt, events, mask)
+    gaps = _gaps(config, dtype, dt, events, mask)
     size = getattr(encoder, "size", None)
     if size is None or size > min(TABLE_PER_EVENT * events, MOST_ROWS):
         return Signal(encoder(parameters, inputs), gaps, mask)
@@ -57,10 +54,8 @@ def encode(
     return Signal(rows.values(), gaps, mask, rows=rows)
 
 
-def _gaps(
-    config: ModelConfig, clock: Parameters | None, dtype: DTypeLike, dt: Any, events: int, mask: Any
-) -> Float[Array, " L"] | None:
-    """The gaps of the model's clock, 0 on padding; None for regular time."""
+def _gaps(config: ModelConfig, dtype: DTypeLike, dt: Any, events: int, mask: Any) -> Float[Array, " L"] | None:
+    """The gaps in the model's unit of time, 0 on padding; None for regular time."""
     if dt is None or config.gaps == "ignored":
         if config.dt is None:
             return None
@@ -68,7 +63,8 @@ def _gaps(
     dt = checks.gap_array(dt, dtype)
     if dt.shape != (events,):
         raise ValueError(f"dt has shape {dt.shape}, expected ({events},) as the inputs have")
-    dt = tick(config, clock, checks.gaps(dt, mask))
+    dt = checks.gaps(dt, mask)
+    dt = dt if config.time_unit is None else dt / config.time_unit
     return dt if mask is None else jnp.where(mask, dt, 0)
 
 

@@ -99,6 +99,19 @@ def ring(p: Parameters) -> Transition:
     return transition
 
 
+def counting(transition: Transition) -> Transition:
+    """The same transition with every second state counting events: its dt_k is 1, whatever the gap is."""
+
+    def counted(u_k, dt_k):
+        if dt_k is None:
+            return transition(u_k, None)
+        pairs = zip(transition(u_k, dt_k), transition(u_k, 1.0), strict=True)
+        a_k, g_k = (np.where(np.arange(len(read)) % 2 == 1, counted, read) for read, counted in pairs)
+        return a_k, g_k
+
+    return counted
+
+
 def _gain(gain: str | None, rate: np.ndarray, over_one_unit: np.ndarray) -> np.ndarray:
     if gain is None:
         return np.ones_like(rate)
@@ -151,12 +164,6 @@ def _complex(B: np.ndarray, b: np.ndarray, C: np.ndarray, complex_state: bool):
 
 
 # Around the layer.
-
-
-def mixed_clock(gaps: np.ndarray, unit: float, mix: float) -> np.ndarray:
-    """The gaps dt_k of a model with a mixed clock: time with the share s, the number of events with the share 1 - s."""
-    s = 1 / (1 + np.exp(-mix))
-    return s * gaps / unit + (1 - s)
 
 
 def pooled_state(a: np.ndarray, v: np.ndarray, x: np.ndarray, stride: int) -> np.ndarray:

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int64
 
 from s7.block import Block
-from s7.clock import share
 from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
 from s7.forms import Factored, Full, Static
 from s7.heads import Last, Mean, PerStep, TimeMean
@@ -68,8 +67,6 @@ def program(model: S7Model) -> tuple[Int64[np.ndarray, " N"], Float[np.ndarray, 
     out = _Writer()
     out.say(FORMAT, config.width, _GAPS[config.gaps], config.dt is not None)
     out.put(1.0 if config.dt is None else config.dt, 1.0 if unit is None else unit)
-    if model.clock is not None:
-        out.put(share(model.clock))
     _encoder(out, model)
     out.say(len(model.blocks))
     for block in model.blocks:

@@ -5,13 +5,14 @@ Each transition has a raw parameter that may depend on the input,
     w_k = w + W_w u_k                                     (the paper's Λ_k, which it does not define)
 
 and discretizes it into the factor a_k and the gain g_k on the input. In regular time dt is None and every step counts
-as one. In asynchronous time dt_k is the gap before event k.
+as one. In asynchronous time dt_k is the gap before event k. A layer may have states of two kinds: half of them read the
+gaps, the others count events.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import jax
@@ -38,11 +39,13 @@ class Transition(Registered, ABC):
 
     Args:
         selective: Whether the raw parameter w_k depends on the input.
+        counting: Whether every second state counts events: its dt_k is 1, whatever the gap is.
     """
 
     groups: ClassVar[Mapping[str, str]] = {"w": "ssm", "omega": "ssm", "decay": "ssm", "W_w": "selective"}
     complex_state: ClassVar[bool] = False
     selective: bool = True
+    counting: bool = field(default=False, kw_only=True)
 
     @abstractmethod
     def spectrum(self, block: int, key: PRNGKeyArray) -> dict[str, np.ndarray | Array]:
@@ -52,13 +55,25 @@ class Transition(Registered, ABC):
     def discretize(
         self, parameters: Parameters, w: Float[Array, "*L P"], dt: Float[Array, "*L"] | None
     ) -> tuple[Inexact[Array, "*L P"], Inexact[Array, "*L P"]]:
-        """Compute the factor a_k on the state and the gain g_k on the input.
+        """Compute the factor a_k on the state and the gain g_k on the input, of states that read the gaps.
 
         Args:
             parameters: The parameters, as `init` returns them.
             w: The raw parameter w_k, (L, P).
             dt: The gaps, (L,), or None in regular time.
         """
+
+    def factors(
+        self, parameters: Parameters, w: Float[Array, "*L P"], dt: Float[Array, "*L"] | None
+    ) -> tuple[Inexact[Array, "*L P"], Inexact[Array, "*L P"]]:
+        """The factor and the gain of all states, of which every second one counts events if `counting` is set."""
+        read = self.discretize(parameters, w, dt)
+        if dt is None or not self.counting:
+            return read
+        counted = self.discretize(parameters, w, jnp.ones_like(dt))
+        counts = np.arange(w.shape[-1]) % 2 == 1
+        a, gain = (jnp.where(counts, one, other) for one, other in zip(counted, read, strict=True))
+        return a, gain
 
     def init(self, width: int, state: int, blocks: int, *, key: PRNGKeyArray, dtype: DTypeLike) -> Parameters:
         """Initial parameters of `state` states in `blocks` blocks, each with the same spectrum."""

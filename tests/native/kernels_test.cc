@@ -307,11 +307,12 @@ struct LayerProblem {
            " state=" + number(layer.state) + " transition=" + number(layer.transition) + " gain=" + number(layer.gain) +
            " direct=" + number(layer.direct) + " rank=" + number(layer.rank) +
            (in.W_B.empty() && in.V1.empty() ? " static B" : "") + (in.W_C.empty() && in.U1.empty() ? " static C" : "") +
-           (layer.oscillate ? " oscillating" : "") + (layer.reverse ? " reverse" : "") +
-           (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") + (in.dt.empty() ? "" : " dt") +
-           (in.marks.empty() ? "" : " marks") + " directions=" + number(shape.directions) +
-           " norm=" + number(shape.norm) + (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") +
-           (in.keys.empty() ? "" : " dropout") + " after=" + number(shape.after) + " out=" + number(shape.out);
+           (layer.oscillate ? " oscillating" : "") + (layer.counting ? " counting" : "") +
+           (layer.reverse ? " reverse" : "") + (in.W_w.empty() ? " static" : "") + (in.b.empty() ? "" : " bias") +
+           (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks") +
+           " directions=" + number(shape.directions) + " norm=" + number(shape.norm) +
+           (in.gate_W.empty() ? "" : " gate") + (shape.skip ? " skip" : "") + (in.keys.empty() ? "" : " dropout") +
+           " after=" + number(shape.after) + " out=" + number(shape.out);
   }
 };
 
@@ -338,7 +339,7 @@ struct Options {
   int64_t rank = 0;
   BlockOptions block = {};
   Transition transition = Transition::kStable;
-  bool selective = true, bias = true;
+  bool selective = true, bias = true, counting = false;
   bool selective_input = true, selective_output = true;  // otherwise B or C is static
 };
 
@@ -355,6 +356,7 @@ std::vector<Options> all_options() {
             one.transition = Transition(one.oscillate ? one_of({0, 1, 2, 3, 4}) : one_of({0, 0, 1}));
             one.selective = generator() % 3 != 0;
             one.bias = generator() % 4 != 0;
+            one.counting = generator() % 3 == 0;
             one.selective_input = generator() % 3 != 0;
             one.selective_output = generator() % 3 != 0;
             options.push_back(one);
@@ -423,8 +425,8 @@ LayerProblem layer_problem(const Options& options, int64_t batch, int64_t length
   LayerProblem problem;
   LayerShape& layer = problem.shape.layer;
   // b keeps the rate away from 2, where the slope of the variance gain is infinite.
-  layer = {batch,        length,         width, state, options.oscillate, options.reverse,
-           options.gain, options.direct, 0.75,  0.625, options.rank,      options.transition};
+  layer = {batch,          length, width, state,        options.oscillate,  options.reverse, options.gain,
+           options.direct, 0.75,   0.625, options.rank, options.transition, options.counting};
   const BlockOptions& block = options.block;
   problem.shape.directions = block.directions;
   problem.shape.norm = block.norm;
@@ -485,6 +487,11 @@ Discretized discretize(const LayerShape& shape, bool timed, Real w, Real omega, 
   if (shape.gain == Gain::kVariance)
     at.gain = std::sqrt(std::max(Real(0), euler ? rate * (2 - rate) : -std::expm1(-2 * rate)));
   return at;
+}
+
+// The gap before event k as state p reads it.
+Real plain_gap(const LayerShape& shape, const std::vector<Real>& dt, int64_t k, int64_t p) {
+  return dt.empty() || (shape.counting && p % 2 != 0) ? Real(1) : dt[k];
 }
 
 Real inner(const Real* one, const Real* other, int64_t count) {
@@ -575,7 +582,6 @@ void plain_layer(const LayerShape& shape, const LayerArrays<Real>& in, const std
       const int64_t k = n * length + (shape.reverse ? length - 1 - step : step);
       const Real* u = &normalised[k * width];
       const int mark = in.marks.empty() ? 0 : int(in.marks[k]);
-      const Real dt = in.dt.empty() ? 1 : in.dt[k];
       Real *raw = &out.raw[k * state], *input = &out.input[k * rows], *states = &out.x[k * rows],
            *y = &out.y[k * width];
       for (int64_t p = 0; p < state; ++p) raw[p] = in.w[p] + (in.W_w.empty() ? 0 : inner(&in.W_w[p * width], u, width));
@@ -589,7 +595,7 @@ void plain_layer(const LayerShape& shape, const LayerArrays<Real>& in, const std
               in.V3[p * shape.rank + r] * inner(&in.V1[r * width], u, width) * inner(&in.V2[r * width], u, width);
       for (int64_t p = 0; p < state; ++p) {
         auto [a, gain] = discretize(shape, !in.dt.empty(), raw[p], in.omega.empty() ? 0 : in.omega[p],
-                                    in.decay.empty() ? 0 : in.decay[p], dt);
+                                    in.decay.empty() ? 0 : in.decay[p], plain_gap(shape, in.dt, k, p));
         std::complex<Real> v = gain * std::complex<Real>(input[p], shape.oscillate ? input[state + p] : 0);
         if (mark & kAbsent) a = 1, v = 0;
         if (mark & kReset) a = 0;
@@ -1202,8 +1208,9 @@ struct WindowProblem {
     return "windows batch=" + std::to_string(layer.batch) + " length=" + std::to_string(layer.length) +
            " state=" + std::to_string(layer.state) + " stride=" + std::to_string(shape.stride) +
            " transition=" + std::to_string(int(layer.transition)) + " gain=" + std::to_string(int(layer.gain)) +
-           (layer.oscillate ? " oscillating" : "") + (layer.reverse ? " reverse" : "") +
-           (in.token.empty() ? "" : " tokens") + (in.dt.empty() ? "" : " dt") + (in.marks.empty() ? "" : " marks");
+           (layer.oscillate ? " oscillating" : "") + (layer.counting ? " counting" : "") +
+           (layer.reverse ? " reverse" : "") + (in.token.empty() ? "" : " tokens") + (in.dt.empty() ? "" : " dt") +
+           (in.marks.empty() ? "" : " marks");
   }
 };
 
@@ -1242,7 +1249,7 @@ std::vector<Real> plain_windows(const WindowProblem& problem, const WindowArrays
       const int mark = in.marks.empty() ? 0 : int(in.marks[at]);
       for (int64_t p = 0; p < state; ++p) {
         auto [a, gain] = discretize(shape, !in.dt.empty(), in.raw[row * state + p], shape.oscillate ? in.omega[p] : 0,
-                                    in.decay.empty() ? 0 : in.decay[p], in.dt.empty() ? 1 : in.dt[at]);
+                                    in.decay.empty() ? 0 : in.decay[p], plain_gap(shape, in.dt, at, p));
         const Real* drive = &in.drive[row * rows];
         std::complex<Real> v = gain * std::complex<Real>(drive[p], shape.oscillate ? drive[state + p] : 0);
         if (mark & kAbsent) a = 1, v = 0;

@@ -25,7 +25,15 @@ FORMS = tuple(
     )
 )
 SMALL_FORMS = tuple(form for form in FORMS if not isinstance(form, s7.Full) and form.D != "full")
-TRANSITIONS = (s7.Stable(), s7.Stable(oscillate=True), s7.Stable(selective=False), s7.Step(), s7.Ring())
+TRANSITIONS = (
+    s7.Stable(),
+    s7.Stable(oscillate=True),
+    s7.Stable(selective=False),
+    s7.Step(),
+    s7.Ring(),
+    s7.Stable(counting=True),
+    s7.Stable(oscillate=True, selective=False, counting=True),
+)
 BATCH = 3
 
 

@@ -28,6 +28,9 @@ TRANSITIONS = (
     s7.Step(),
     s7.Step(held=True),
     s7.Step(selective=False),
+    s7.Stable(counting=True),
+    s7.Stable(oscillate=True, counting=True),
+    s7.Step(held=True, counting=True),
 )
 
 

@@ -132,7 +132,7 @@ def _transition_options(transition: Transition) -> dict[str, Any]:
     kind = _TRANSITIONS[type(transition)] + (isinstance(transition, Step) and transition.held)
     gain = "variance" if isinstance(transition, Ring) else getattr(transition, "gain", None)
     a, b = (transition.a, transition.b) if isinstance(transition, Stable) else (0.0, 0.0)
-    common = {"oscillate": transition.complex_state, "selective": transition.selective}
+    common = {"oscillate": transition.complex_state, "selective": transition.selective, "counting": transition.counting}
     return common | {"transition": kind, "gain": _GAINS[gain], "a": a, "b": b}
 
 

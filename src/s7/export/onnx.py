@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from s7.block import Block
-from s7.clock import share
 from s7.encoders import DenseEncoder, EventEncoder, ImageEncoder, LinearEncoder, TokenEncoder
 from s7.export.onnx_graph import Graph
 from s7.export.onnx_layer import layer_step, normalised
@@ -127,18 +126,10 @@ def _gap(step: _Step, model: S7Model, given: bool) -> tuple[bool, str]:
     config = model.config
     unit = np.float32(1.0 if config.time_unit is None else config.time_unit)
     if given and config.gaps != "ignored":
-        return True, _mixed(step, model, step.graph.divide(step.graph.input("dt", np.float32, (1,)), unit))
+        return True, step.graph.divide(step.graph.input("dt", np.float32, (1,)), unit)
     if config.dt is not None:
-        return True, _mixed(step, model, step.graph.constant(np.float32(config.dt) / unit))
+        return True, step.graph.constant(np.float32(config.dt) / unit)
     return False, step.graph.constant(1.0)
-
-
-def _mixed(step: _Step, model: S7Model, gap: str) -> str:
-    """The gap by the model's clock."""
-    if model.clock is None:
-        return gap
-    s = np.asarray(share(model.clock))
-    return step.graph.add(step.graph.multiply(gap, s), 1 - s)
 
 
 def _encode(graph: Graph, model: S7Model, event: str) -> str:

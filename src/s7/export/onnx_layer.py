@@ -38,6 +38,9 @@ def layer_step(graph: Graph, layer: S7Layer, u: str, x: str, gap: str, timed: bo
     if transition.selective:
         w = graph.add(graph.linear(layer.rates["W_w"], u), w)
     input = _input(graph, layer, u)
+    if timed and transition.counting:
+        counts = (np.arange(layer.state) % 2).astype(np.float32)
+        gap = graph.add(graph.multiply(gap, 1 - counts), counts)
     if transition.complex_state:
         x = _rotate(graph, layer, w, input, x, gap if timed else None)
     else:

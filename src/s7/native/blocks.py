@@ -29,6 +29,7 @@ class BlockOptions(NamedTuple):
 
     state: int
     oscillate: bool
+    counting: bool  # whether every second state counts events
     reverse: bool  # of the first layer; the second runs the other way
     transition: int  # 0 Stable, 1 Plain, 2 Ring, 3 Step, 4 held Step
     gain: int  # 0 none, 1 rate, 2 variance

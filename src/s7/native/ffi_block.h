@@ -54,6 +54,7 @@ BlockCall block_call(Arrays<T>& arrays, const ffi::Dictionary& attributes) {
   layer.length = arrays.size(0, 1);
   layer.width = arrays.size(0, 2);
   layer.oscillate = settings.flag("oscillate");
+  layer.counting = settings.flag("counting");
   layer.reverse = settings.flag("reverse");
   layer.transition = Transition(settings.number("transition"));
   layer.gain = Gain(settings.number("gain"));

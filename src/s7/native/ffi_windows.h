@@ -9,7 +9,7 @@ namespace {
 inline bool has_step(Transition transition) { return transition >= Transition::kStep; }
 
 struct WindowOptions {
-  bool oscillate, reverse;
+  bool oscillate, counting, reverse;
   int64_t transition, gain, stride;
   double a, b;
 };
@@ -24,6 +24,7 @@ WindowShape window_shape(Arrays<T>& arrays, const WindowOptions& options, int64_
   shape.layer.length = length;
   shape.layer.state = arrays.size(4, tokens ? 1 : 2);
   shape.layer.oscillate = options.oscillate;
+  shape.layer.counting = options.counting;
   shape.layer.reverse = options.reverse;
   shape.layer.transition = Transition(options.transition);
   shape.layer.gain = Gain(options.gain);
@@ -56,12 +57,13 @@ WindowInputs<T> window_inputs(Arrays<T>& arrays, const WindowShape& shape, const
 }
 
 ffi::Error window_scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                       bool oscillate, bool reverse, int64_t transition, int64_t gain, int64_t stride, double a,
-                       double b) {
+                       bool oscillate, bool counting, bool reverse, int64_t transition, int64_t gain, int64_t stride,
+                       double a, double b) {
   return with_arrays("s7 window_scan", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "raw must be real");
     const int64_t M = arrays.result_size(0, 1);
-    const WindowShape shape = window_shape(arrays, {oscillate, reverse, transition, gain, stride, a, b}, M * stride);
+    const WindowOptions options = {oscillate, counting, reverse, transition, gain, stride, a, b};
+    const WindowShape shape = window_shape(arrays, options, M * stride);
     const auto in = window_inputs(arrays, shape, arrays.none());
     const auto x = arrays.give("x", {shape.layer.batch, M, shape.layer.rows()});
     return arrays.run([&] { kernels_for(in.raw).window_scan(shape, in, x, pool_of(threads)); });
@@ -69,12 +71,12 @@ ffi::Error window_scan(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ff
 }
 
 ffi::Error window_scan_gradient(ffi::ThreadPool threads, ffi::RemainingArgs arguments, ffi::RemainingRets results,
-                                bool oscillate, bool reverse, int64_t transition, int64_t gain, int64_t stride,
-                                double a, double b) {
+                                bool oscillate, bool counting, bool reverse, int64_t transition, int64_t gain,
+                                int64_t stride, double a, double b) {
   return with_arrays("s7 window_scan_gradient", arguments, results, [&](auto& arrays, bool is_complex) {
     arrays.require(!is_complex, "raw must be real");
     const int64_t M = arrays.size(has_step(Transition(transition)) ? 8 : 7, 1), L = M * stride;
-    WindowShape shape = window_shape(arrays, {oscillate, reverse, transition, gain, stride, a, b}, L);
+    WindowShape shape = window_shape(arrays, {oscillate, counting, reverse, transition, gain, stride, a, b}, L);
     auto in = window_inputs(arrays, shape, arrays.none());
     const int64_t N = shape.layer.batch, P = shape.layer.state, S = shape.layer.rows(), V = shape.table;
     auto x = arrays.take("x", {N, M, S}), gradient = arrays.take("gradient", {N, M, S});
@@ -173,6 +175,7 @@ ffi::Error pool_rows_gradient(ffi::ThreadPool threads, ffi::RemainingArgs argume
 auto bind_windows() {
   return bind()
       .Attr<bool>("oscillate")
+      .Attr<bool>("counting")
       .Attr<bool>("reverse")
       .Attr<int64_t>("transition")
       .Attr<int64_t>("gain")

@@ -34,10 +34,12 @@ struct LayerShape {
   double a, b;       // coefficients of the rate 1 / (a w² + b)
   int64_t rank = 0;  // rank of factored maps
   Transition transition = Transition::kStable;
+  bool counting = false;  // every second state counts events: its dt is 1 wherever there are gaps
 
   // Always inlined: this header is compiled for several instruction sets, and the linker must not merge their code.
   __attribute__((always_inline)) int64_t rows() const { return oscillate ? 2 * state : state; }
   __attribute__((always_inline)) int64_t events() const { return batch * length; }
+  __attribute__((always_inline)) bool counts(int64_t p) const { return counting && p % 2 == 1; }
 };
 
 // Parameters of a layer, and the data that it reads besides u. `dt` is null in regular time. `marks` is null if no

@@ -102,6 +102,7 @@ class WindowOptions(NamedTuple):
     """As `blocks.BlockOptions`, with the number of events in a window."""
 
     oscillate: bool
+    counting: bool
     reverse: bool
     transition: int
     gain: int

@@ -101,17 +101,15 @@ int push_checked(s7_stream* stream, const float* gaps, int64_t count, int64_t* b
       if (!is_gap(gaps[k] / model.time_unit)) return refuse(S7_BAD_GAP, k, bad);
   if (time == Time::kRegular) {
     push(0, nullptr, count);
-  } else if (read && model.time_unit == 1.0f && model.time_share == 1.0f) {
+  } else if (read && model.time_unit == 1.0f) {
     push(0, gaps, count);
   } else {
     constexpr int64_t kPart = 256;
-    const float share = model.time_share;
-    float clock[kPart];
+    float scaled[kPart];
     for (int64_t first = 0; first < count; first += kPart) {
       const int64_t part = count - first < kPart ? count - first : kPart;
-      for (int64_t k = 0; k < part; ++k)
-        clock[k] = share * ((read ? gaps[first + k] : model.gap) / model.time_unit) + (1.0f - share);
-      push(first, clock, part);
+      for (int64_t k = 0; k < part; ++k) scaled[k] = (read ? gaps[first + k] : model.gap) / model.time_unit;
+      push(first, scaled, part);
     }
   }
   if (count > 0) stream->time = time;
@@ -158,7 +156,7 @@ s7_model* open_model(const int64_t* settings, int64_t setting_count, const float
     const Engine& best = engine();
     auto model = std::make_unique<s7_model>(s7_model{&best, nullptr, encoder.tokens, encoder.inputs, plan.head.outputs,
                                                      columns, encoder.rows, plan.gaps_ignored, plan.has_gap, plan.gap,
-                                                     plan.time_unit, plan.time_share, fingerprint});
+                                                     plan.time_unit, fingerprint});
     model->packed = best.open(plan);
     return model.release();
   } catch (const std::bad_alloc&) {

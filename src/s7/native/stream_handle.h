@@ -13,7 +13,7 @@ struct s7_model {
   int64_t tokens, inputs, outputs;
   int64_t columns, rows;  // of the sensor; 0 if events are not pixels
   bool gaps_ignored, has_gap;
-  float gap, time_unit, time_share;
+  float gap, time_unit;
   uint32_t fingerprint;                // a checksum of the description
   double microseconds = 1000;          // in a unit of the gaps: the gaps of event recordings are in milliseconds
   std::vector<std::string> classes{};  // one name per output, or none

@@ -106,9 +106,12 @@ class StateStep {
         a_(plan.a),
         b_(plan.b_rate),
         omega_(padded_copy(plan.omega, plan.state)),
+        reads_gaps_(padded_copy(nullptr, plan.state, 1)),
         decay_(padded_copy(nullptr, plan.state, 1)),
         inverse_real_(padded_copy(nullptr, plan.state)),
         inverse_imaginary_(padded_copy(nullptr, plan.state)) {
+    if (plan.counting)
+      for (int64_t n = 1; n < plan.state; n += 2) reads_gaps_[n] = 0;
     if (kind_ != Transition::kStep) return;
     for (int64_t n = 0; n < plan.state; ++n) {
       const double decay = std::fmax(std::exp(double(plan.decay[n])), 1e-4), omega = plan.omega[n];
@@ -130,7 +133,7 @@ class StateStep {
     }
   }
 
-  // x = a_k x + g_k input. `gap` is not read in regular time.
+  // x = a_k x + g_k input. `gap` is not read in regular time, nor by states that count events.
   void advance(const float* reduced, const float* input, bool timed, float gap, float* x) const {
     if (complex_)
       rotate(reduced, input, timed ? gap : 1.0f, x);
@@ -146,7 +149,7 @@ class StateStep {
     for (int64_t n = 0; n < size_; n += kLane) {
       const V q = load(reduced + n), rate = kind_ == Transition::kStable ? q : 1.0f - q;
       V a = kind_ == Transition::kStable ? 1.0f - q : q;
-      if (kTimed) a = exponential_any(-rate * gap);
+      if (kTimed) a = exponential_any(-rate * gap_of(n, gap));
       V v = load(input + n);
       if (gain_ == Gain::kRate) v = v * rate;
       if (gain_ == Gain::kVariance) v = v * root_or_zero(kTimed ? lost_in_a_unit(rate) : rate * (2.0f - rate));
@@ -162,8 +165,8 @@ class StateStep {
         frequency = rate * frequency;
         rate = rate * load(&decay_[n]);
       }
-      const V modulus = exponential(-rate * gap).value;
-      const Turn<float> angle = turn(frequency * gap);
+      const V dt = gap_of(n, gap), modulus = exponential(-rate * dt).value;
+      const Turn<float> angle = turn(frequency * dt);
       const V a_real = modulus * angle.cosine, a_imaginary = modulus * angle.sine;
       if (kind_ == Transition::kStep) {
         // The gain is (exp(Λ Δ) - 1) / Λ, or (a - 1) / Λ if the input is held over the gap.
@@ -192,6 +195,12 @@ class StateStep {
     }
   }
 
+  // A gap as the states from n on read it: as it is, or 1.
+  V gap_of(int64_t n, float gap) const {
+    const V reads = load(&reads_gaps_[n]);
+    return reads * gap + (1.0f - reads);
+  }
+
   // 1 - |a|² over one unit of time.
   V lost_in_a_unit(V rate) const {
     if (kind_ == Transition::kStable) return -exponential(-2.0f * rate).beyond;
@@ -206,7 +215,7 @@ class StateStep {
   bool complex_ = false, held_ = false;
   int64_t size_ = 0;
   float a_ = 1, b_ = 1;
-  Buffer<float> omega_, decay_, inverse_real_, inverse_imaginary_;
+  Buffer<float> omega_, reads_gaps_, decay_, inverse_real_, inverse_imaginary_;
 };
 
 }  // namespace s7::S7_ISA::stream

@@ -36,7 +36,7 @@ struct BlockPlan {
   Normalization norm;
   bool norm_after, skip;
   Transition transition;
-  bool complex_state, held;
+  bool complex_state, held, counting;  // counting: every second state counts events
   Gain gain;
   Form form;
   Direct direct;
@@ -66,7 +66,6 @@ struct ModelPlan {
   HeadPlan head;
   bool gaps_ignored, has_gap;  // has_gap: `gap` is the default gap
   float gap, time_unit;
-  float time_share;  // s in the clock s dt + (1 - s); 1 for time, less for a clock that also counts events
   int64_t most_table_bytes = 64ll << 20;  // limit of the table of precomputed values per token
 };
 

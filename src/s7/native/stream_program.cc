@@ -139,8 +139,9 @@ void read_form(Reader& reader, BlockPlan& plan) {
   plan.W_D = reader.array_if(plan.direct != Direct::kStatic, H, H, matrix ? H : 1);
 }
 
-void read_block(Reader& reader, int64_t width, BlockPlan& plan) {
+void read_block(Reader& reader, int64_t width, bool counting, BlockPlan& plan) {
   plan.width = width;
+  plan.counting = counting;
   plan.out = reader.setting(1, kLargest);
   plan.state = reader.setting(1, kLargest);
   plan.stride = reader.setting(1, int64_t(1) << 30);
@@ -185,15 +186,13 @@ bool read_model(Reader& reader, Program& program) {
   model.has_gap = reader.flag();
   model.gap = reader.number();
   model.time_unit = reader.number();
-  model.time_share = gaps == 2 ? reader.number() : 1.0f;
   if (!(model.time_unit > 0) || !(model.gap >= 0)) reader.fail();
-  if (!(model.time_share >= 0 && model.time_share <= 1)) reader.fail();
   read_encoder(reader, width, model.encoder);
   model.depth = reader.setting(1, 4096);
   if (!reader.good()) return false;
   program.blocks.assign(size_t(model.depth), BlockPlan{});
   for (BlockPlan& block : program.blocks) {
-    read_block(reader, width, block);
+    read_block(reader, width, gaps == 2, block);
     width = block.out;
   }
   model.blocks = program.blocks.data();

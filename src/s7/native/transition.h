@@ -30,7 +30,8 @@ class TileTransition {
   using V = Vector<T>;
 
   TileTransition(const LayerShape& shape, const LayerInputs<T>& in)
-      : states_(shape.state),
+      : shape_(shape),
+        states_(shape.state),
         half_(shape.state * kTile),
         oscillate_(shape.oscillate),
         has_step_(shape.transition == Transition::kStep || shape.transition == Transition::kHeldStep),
@@ -40,7 +41,7 @@ class TileTransition {
         by_step_(shape),
         decay_(has_step_ ? shape.state : 0) {
     for (int64_t p = 0; p < decay_.size(); ++p) decay_[p] = by_step_.decay_of(in.decay[p]);
-    if (!oscillate_ || in.dt != nullptr) return;
+    if (!oscillate_ || (in.dt != nullptr && !shape.counting)) return;
     regular_ = Buffer<T>(2 * states_);
     for (int64_t p = 0; p < states_; ++p) {
       const Turn<T> turned = turn(all(in.omega[p]));
@@ -82,14 +83,15 @@ class TileTransition {
           of_factor = without(fixed, of_factor);
           of_gain = without(absent, of_gain);
         }
-        const Gradients found = has_step_ ? step_back(p, here.dt + k, of_factor, of_gain, raw + at)
-                                          : rate_back(p, here.dt + k, of_factor, of_gain, raw + at);
+        const V dt = gap_of(here, p, k);
+        const Gradients found =
+            has_step_ ? step_back(p, dt, of_factor, of_gain, raw + at) : rate_back(p, dt, of_factor, of_gain, raw + at);
         Complex<T> of_drive =
             oscillate_ ? times_conjugate(adjoint, found.gain) : Complex<T>{adjoint.real * found.gain.real, V{}};
         if (marked_) of_drive = without(load(here.absent + k) != V{}, of_drive);
         store(input + at, of_drive.real);
         if (oscillate_) store(input + half_ + at, of_drive.imaginary);
-        store(gap + k, load(gap + k) + found.dt);
+        if (!shape_.counts(p)) store(gap + k, load(gap + k) + found.dt);
         omega += found.omega;
         decay += found.decay;
       }
@@ -118,19 +120,26 @@ class TileTransition {
     V dt, omega, decay;
   };
 
-  // Calls task(offset in the tile, event, a_k and g_k) for every vector of events of every state. Without gaps and with
-  // constant rates, all events have the same a_k and g_k.
+  // Calls task(offset in the tile, event, a_k and g_k) for every vector of events of every state. With a constant rate,
+  // all events of a state that reads no gaps have the same a_k and g_k.
   template <class F>
   void for_events(const Circumstances<T>& here, const T* raw, F task) const {
-    const bool constant = in_.W_w == nullptr && in_.dt == nullptr;
     for (int64_t p = 0; p < states_; ++p) {
+      const bool constant = in_.W_w == nullptr && !reads_gaps(p);
       Values found;
       for (int64_t k = 0; k < kTile; k += kLanes<T>) {
         const int64_t at = p * kTile + k;
-        if (k == 0 || !constant) found = values(p, load(raw + at), load(here.dt + k));
+        if (k == 0 || !constant) found = values(p, load(raw + at), gap_of(here, p, k));
         task(at, k, found);
       }
     }
+  }
+
+  bool reads_gaps(int64_t p) const { return in_.dt != nullptr && !shape_.counts(p); }
+
+  // The gaps of a vector of events, as state p reads them.
+  V gap_of(const Circumstances<T>& here, int64_t p, int64_t k) const {
+    return reads_gaps(p) ? load(here.dt + k) : all(T(1));
   }
 
   Complex<T> complex_at(const T* rows) const { return {load(rows), oscillate_ ? load(rows + half_) : V{}}; }
@@ -150,9 +159,9 @@ class TileTransition {
     return {{point.modulus * turned.cosine, point.modulus * turned.sine}, {point.gain, V{}}};
   }
 
-  // exp(iω dt). In regular time it is the same for all events.
+  // exp(iω dt). It is the same for all events of a state that reads no gaps.
   Turn<T> turn_of(int64_t p, V dt) const {
-    if (in_.dt != nullptr) return turn(in_.omega[p] * dt);
+    if (reads_gaps(p)) return turn(in_.omega[p] * dt);
     return {all(regular_[p]), all(regular_[states_ + p])};
   }
 
@@ -175,8 +184,8 @@ class TileTransition {
     if (oscillate_) store(input + half_, v.imaginary);
   }
 
-  Gradients rate_back(int64_t p, const T* gaps, const Complex<T>& of_factor, const Complex<T>& of_gain, T* raw) const {
-    const V dt = load(gaps), w = load(raw);
+  Gradients rate_back(int64_t p, V dt, const Complex<T>& of_factor, const Complex<T>& of_gain, T* raw) const {
+    const V w = load(raw);
     const auto point = by_rate_.at(w, dt);
     V modulus = of_factor.real, angle = V{};
     if (oscillate_) {
@@ -189,14 +198,15 @@ class TileTransition {
     return {{point.gain, V{}}, gap, angle * dt, V{}};
   }
 
-  Gradients step_back(int64_t p, const T* gaps, const Complex<T>& of_factor, const Complex<T>& of_gain, T* raw) const {
-    const V dt = load(gaps), w = load(raw), decay = all(decay_[p]), omega = all(in_.omega[p]);
+  Gradients step_back(int64_t p, V dt, const Complex<T>& of_factor, const Complex<T>& of_gain, T* raw) const {
+    const V w = load(raw), decay = all(decay_[p]), omega = all(in_.omega[p]);
     const auto point = by_step_.at(w, decay, omega, dt);
     const auto found = by_step_.back(point, decay, omega, dt, of_factor, of_gain);
     store(raw, found.w);
     return {point.gain, found.dt, found.omega, found.decay};
   }
 
+  const LayerShape shape_;
   const int64_t states_, half_;
   const bool oscillate_, has_step_, marked_;
   const LayerInputs<T>& in_;

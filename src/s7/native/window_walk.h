@@ -50,13 +50,14 @@ class WindowWalk {
         by_step_(shape.layer),
         omega_(kComplex ? load_some(in.omega + group.first, group.count) : V{}),
         decay_(kStep ? decays() : V{}),
+        reads_gaps_(gap_readers()),
         table_(table + (kSource == Source::kEvents ? 0 : group.number * shape.table * kRecord * kLanes<T>)) {}
 
   // Computes the record of one row of the table.
   void prepare(int64_t row, T* record) const {
     const State drive = drive_at(row);
     if constexpr (kStep) {
-      const StepPoint point = step_at(row, T(1));
+      const StepPoint point = step_at(row, all(T(1)));
       const State v = product(drive, point.gain);
       for (const V part : {point.factor.real, point.factor.imaginary, v.real, v.imaginary})
         record = append(record, part);
@@ -64,7 +65,7 @@ class WindowWalk {
     }
     const auto point = discretization_.at(raw_at(row), all(T(1)));
     if (kSource == Source::kRegular) {
-      const State factor = turned(point.modulus, T(1));
+      const State factor = turned(point.modulus, all(T(1)));
       record = append(record, factor.real);
       if (kComplex) record = append(record, factor.imaginary);
     } else {
@@ -130,7 +131,7 @@ class WindowWalk {
  private:
   struct Step {
     int64_t at, row;
-    T dt;
+    V dt;  // as each state reads it
     bool absent, reset;
     State factor, v, before;
     V rate, gain, gain_slope;
@@ -143,7 +144,7 @@ class WindowWalk {
     const int mark = in_.marks == nullptr ? 0 : int(in_.marks[at]);
     step.at = at;
     step.row = kSource == Source::kEvents ? at : int64_t(in_.token[at]);
-    step.dt = kSource == Source::kRegular || in_.dt == nullptr ? T(1) : in_.dt[at];
+    step.dt = kSource == Source::kRegular || in_.dt == nullptr ? all(T(1)) : gap_of(in_.dt[at]);
     step.absent = (mark & kAbsent) != 0;
     step.reset = (mark & kReset) != 0;
     if (!step.absent) load_factors(step);
@@ -155,7 +156,7 @@ class WindowWalk {
       step.factor = step.point.factor;
       step.v = product(drive_at(step.row), step.point.gain);
     } else if constexpr (kFromRaw) {
-      const auto point = discretization_.at(raw_at(step.row), all(step.dt));
+      const auto point = discretization_.at(raw_at(step.row), step.dt);
       const State drive = drive_at(step.row);
       step.factor = turned(point.modulus, step.dt);
       step.v = {drive.real * point.gain, kComplex ? drive.imaginary * point.gain : V{}};
@@ -168,7 +169,7 @@ class WindowWalk {
         step.factor = {load(record), kComplex ? load(record + kLanes<T>) : V{}};
       } else {
         step.rate = load(record);
-        step.factor = turned(discretization_.modulus(step.rate, all(step.dt)), step.dt);
+        step.factor = turned(discretization_.modulus(step.rate, step.dt), step.dt);
       }
       const T* v = record + (kRecord - (kComplex ? 2 : 1)) * kLanes<T>;
       step.v = {load(v), kComplex ? load(v + kLanes<T>) : V{}};
@@ -239,7 +240,7 @@ class WindowWalk {
       const StepPoint& point = step.point;
       const State drive = times_conjugate(adjoint, point.gain);
       const auto found =
-          by_step_.back(point, decay_, omega_, all(step.dt), gradient, times_conjugate(adjoint, drive_at(step.row)));
+          by_step_.back(point, decay_, omega_, step.dt, gradient, times_conjugate(adjoint, drive_at(step.row)));
       out.omega += found.omega;
       out.decay += found.decay;
       set_gap(step, found.dt, out);
@@ -256,7 +257,7 @@ class WindowWalk {
       store_some(raw, group_.count, sums[0]);
       keep({sums[1], sums[2]}, out.drive + row * rows_);
     } else {
-      const StepPoint point = step_at(row, T(1));
+      const StepPoint point = step_at(row, all(T(1)));
       const State v = {sums[2], sums[3]};
       const auto found =
           by_step_.back(point, decay_, omega_, all(T(1)), {sums[0], sums[1]}, times_conjugate(v, drive_at(row)));
@@ -276,7 +277,8 @@ class WindowWalk {
   void set_gap(const Step& step, V gap, Gradients& out) const {
     if (kSource == Source::kRegular || out.gaps == nullptr) return;
     T sum = 0;
-    for (int64_t p = 0; p < kLanes<T> && p < group_.count; ++p) sum += gap[p];
+    for (int64_t p = 0; p < kLanes<T> && p < group_.count; ++p)
+      if (!shape_.layer.counts(group_.first + p)) sum += gap[p];
     out.gaps[step.at] = sum;
   }
 
@@ -301,7 +303,18 @@ class WindowWalk {
 
   State drive_at(int64_t row) const { return pair_at(in_.drive + row * rows_); }
 
-  StepPoint step_at(int64_t row, T dt) const { return by_step_.at(raw_at(row), decay_, omega_, all(dt)); }
+  StepPoint step_at(int64_t row, V dt) const { return by_step_.at(raw_at(row), decay_, omega_, dt); }
+
+  // 1 for the states that read gaps, 0 for those that count events.
+  V gap_readers() const {
+    V reads = all(T(1));
+    for (int64_t p = 0; p < kLanes<T>; ++p)
+      if (shape_.layer.counts(group_.first + p)) reads[p] = 0;
+    return reads;
+  }
+
+  // A gap as each state reads it: dt, or 1.
+  V gap_of(T dt) const { return reads_gaps_ * dt + (T(1) - reads_gaps_); }
 
   // The decays of the vector's states; 1 in unused lanes, because the gain divides by Λ.
   V decays() const {
@@ -323,7 +336,7 @@ class WindowWalk {
     if (kComplex) store_some(to + states_ + group_.first, group_.count, state.imaginary);
   }
 
-  State turned(V modulus, T dt) const {
+  State turned(V modulus, V dt) const {
     if (!kComplex) return {modulus, V{}};
     const Turn<T> turned = turn(omega_ * dt);
     return {modulus * turned.cosine, modulus * turned.sine};
@@ -341,7 +354,7 @@ class WindowWalk {
   const Discretization<T> discretization_;
   const bool exponential_;
   const StepDiscretization<T> by_step_;
-  const V omega_, decay_;
+  const V omega_, decay_, reads_gaps_;
   const T* const table_;
   Buffer<Step> steps_;
 };

@@ -118,7 +118,7 @@ def _view(layer: S7Layer, u: Float[Array, "L H"], signal: Signal, pick: Array, *
     if reverse and gaps is not None:  # backward in time, the gap is that to the next event
         gaps = jnp.concatenate([gaps[1:], jnp.zeros(1, gaps.dtype)])
     units = None if gaps is None else jnp.ones_like(gaps)
-    factor, unit = (jnp.abs(layer.transition.discretize(layer.rates, drive.w, q)[0]) for q in (gaps, units))
+    factor, unit = (jnp.abs(layer.transition.factors(layer.rates, drive.w, q)[0]) for q in (gaps, units))
     x, _ = layer.states(drive, signal.dt, signal.mask, reverse=reverse)
     rows = jnp.concatenate([x.real, x.imag], 1) if layer.transition.complex_state else x
     return factor, -1 / jnp.log(unit), _ratios(layer, rows[pick], u[pick])

@@ -30,7 +30,7 @@ def variants(model: Table, *, irregular: bool, learning_rate: float | None = Non
     """
     found = {name: ablation(model) for name, ablation in ABLATIONS.items()}
     if irregular:
-        others = {"dt ignored": "ignored", "mixed clock": "mixed"}
+        others = {"dt ignored": "ignored", "dt read by all states": "read", "dt read by every second state": "mixed"}
         found |= {name: {"gaps": gaps} for name, gaps in others.items() if model["gaps"] != gaps}
     changed = {name: {"model": changes} for name, changes in found.items() if changes}
     if "no reparameterization" in changed and learning_rate is not None:
