@@ -91,6 +91,7 @@ def test_the_papers_settings_are_as_printed(task):
     # The gaps of these tasks are in milliseconds, ticks or steps, and used as they are.
     timed = task in ("dvs-gesture", "human-activity", "shd", "ssc", "walker2d")
     assert model.pop("time_unit", None) == (1.0 if timed else None)
+    assert model.pop("gaps", None) == ("read" if timed else None)
     assert model == {
         "depth": depth,
         "width": width,

@@ -166,8 +166,9 @@ def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
             object.__setattr__(result, field.name, values.pop(field.name))
         elif field.default is MISSING:  # else the class attribute serves as its value
             raise ValueError(f"{name}: the field {field.name!r} is missing")
-    if values:
-        raise ValueError(f"{name} has no field {', '.join(map(repr, values))}")
+    unknown = [key for key, value in values.items() if value is not None]  # an empty field may be one of the past
+    if unknown:
+        raise ValueError(f"{name} has no field {', '.join(map(repr, unknown))}")
     return result
 
 
