@@ -27,6 +27,7 @@ from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
 from benchmarks.stored import FIGURES, ROOT, records, store
 from benchmarks.study_entry import StudyEntry
 from benchmarks.tuned import TUNED_STUDIES
+from s7 import interrupts
 from s7.publishing import plots
 from s7.publishing.markdown import Document
 from s7.publishing.text import MISSING, is_percent, metric_mean_std, metric_name, metric_value, number
@@ -73,8 +74,10 @@ def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = No
     out = RUNS / (entry.name if models is None else f"{entry.name}-{models.replace(',', '-')}")
     words = [*shlex.split(entry.command), "--jobs", str(jobs), "--out", str(out)]
     words += [] if models is None else ["--models", models]  # the last one counts
-    # Status 1: a trial failed, which the page reports.
-    if main([*words, *(["--data", str(data)] if data else [])]) > 1:
+    status = main([*words, *(["--data", str(data)] if data else [])])
+    if status == interrupts.STATUS:
+        raise KeyboardInterrupt
+    if status > 1:  # status 1: a trial failed, which the page reports
         raise SystemExit(f"{entry.name}: stopped")
     if models is None or not entry.summary.exists():
         shutil.copy(out / "comparison.json", entry.summary)
@@ -268,6 +271,8 @@ def main() -> None:
             run(entry, options.jobs, options.data, options.models)
         except SystemExit as error:  # its data are missing, for example; the others can be run all the same
             failures.append(str(error))
+        except KeyboardInterrupt:
+            raise SystemExit(f"{entry.name}: interrupted; repeat the command to continue") from None
     if failures:
         raise SystemExit("\n".join(failures))
 

@@ -143,23 +143,23 @@ def trials(part: str, options: argparse.Namespace) -> Iterator[Trial]:
 def table(lines: list[dict[str, Any]], part: str) -> str:
     """The results of a part: one row per variant and model, the mean over seeds for each data set."""
     lines = [line for line in lines if line["part"] == part]
-    data = list(dict.fromkeys(line["data"] for line in lines))
+    data = {line["data"]: 3 if line["metric"] == "accuracy" else 4 for line in lines}
     rows: dict[str, dict[str, list[float]]] = {}
     for line in lines:
         name = line["variant"] if part != "models" else f"{line['model']}, rate {line['rate']:g}"
         rows.setdefault(name, {}).setdefault(line["data"], []).append(line["valid"])
     text = [f"| {part} | {' | '.join(data)} | seeds |", "|---" * (len(data) + 2) + "|"]
     for name, found in rows.items():
-        cells = [_cell(found.get(one, [])) for one in data]
+        cells = [_cell(found.get(one, []), digits) for one, digits in data.items()]
         text.append(f"| {name} | {' | '.join(cells)} | {max(len(values) for values in found.values())} |")
     return "\n".join(text)
 
 
-def _cell(values: list[float]) -> str:
+def _cell(values: list[float], digits: int) -> str:
     if not values:
         return ""
-    mean = np.mean(values)
-    return f"{mean:.3f}" if len(values) == 1 else f"{mean:.3f} ± {np.std(values, ddof=1):.3f}"
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 def chart(lines: list[dict[str, Any]]) -> Figure:

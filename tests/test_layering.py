@@ -36,7 +36,7 @@ LAYERS = (
     "norm transitions forms pooling compute fused",
     "sequence_layer layer gating block reference",
     "image_network encoders patch_encoder frame_encoder heads baselines",
-    "config clock model_inputs stages model segments structure files transfer",
+    "config model_inputs stages model segments structure files transfer",
     "stream_program stream",
     "export",
     "sharing",

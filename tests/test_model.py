@@ -368,7 +368,7 @@ def test_blocks_hold_the_settings_of_blocks_and_no_others(key):
     assert len(model.blocks) == model.config.depth == 2
     for block in model.blocks:
         assert type(block.config) is BlockConfig
-        assert block.config == BlockConfig(norm="rms")
+        assert block.config == BlockConfig(norm="rms", transition=s7.Stable(counting=True))
 
 
 @pytest.mark.usefixtures("as_users_see_it")
