@@ -27,7 +27,7 @@ class Tuned(NamedTuple):
     """A search of the page.
 
     Attributes:
-        settings: Options of `s7 tune` besides the budget.
+        settings: Options of `s7 tune` besides the budget, which the comparison has too.
     """
 
     task: str
@@ -47,7 +47,7 @@ class Tuned(NamedTuple):
     def study(self) -> StudyEntry:
         """The comparison of the best settings with those of the preset, with the budget of a trial."""
         preset = (self.folder / PRESET).relative_to(ROOT)
-        return StudyEntry(f"tuned-{self.task}", f"compare {self.task} --minutes 4 --models s7,{preset}")
+        return StudyEntry(f"tuned-{self.task}", f"compare {self.task} --minutes 4{self.settings} --models s7,{preset}")
 
 
 TUNED = (

@@ -148,10 +148,14 @@ def test_a_file_with_a_learned_clock_is_refused(tmp_path):
 
 @pytest.mark.skipif(not native.available(), reason="no native kernels")
 @pytest.mark.parametrize("transition", [s7.Stable(), s7.Stable(oscillate=True), s7.Step()])
-@pytest.mark.parametrize("changes", [{}, {"time_unit": None}, {"dt": 0.5}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"time_unit": None}, {"dt": 0.5}, {"gaps": "read", "counting": True}, {"gaps": "ignored", "dt": 3.0}],
+)
 def test_a_stream_equals_its_model(events, transition, changes):
     x, gaps = events
-    model = make_model(transition=transition, **changes)
+    transition = replace(transition, counting=changes.get("counting", False))
+    model = make_model(transition=transition, **{name: changes[name] for name in changes if name != "counting"})
     for dt in (gaps, None):
         stream = s7.Stream(model)
         stream.push(x[:7], None if dt is None else dt[:7])

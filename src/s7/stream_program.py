@@ -21,7 +21,6 @@ from s7.norm import BatchNorm, LayerNorm, NoNorm, RMSNorm
 from s7.transitions import Plain, Ring, Stable, Step
 
 FORMAT = 1
-_GAPS = {"read": 0, "ignored": 1, "mixed": 2}
 _ENCODERS = {TokenEncoder: 0, EventEncoder: 1, LinearEncoder: 2, DenseEncoder: 3, ImageEncoder: 4}
 _NORMS = {NoNorm: 0, LayerNorm: 1, RMSNorm: 2, BatchNorm: 3}
 _POOLS = {"last": 0, "mean": 1, "time": 2}
@@ -65,7 +64,7 @@ def program(model: S7Model) -> tuple[Int64[np.ndarray, " N"], Float[np.ndarray, 
         raise ValueError(f"s7.Stream computes in float32, the model is {config.dtype}; model.step streams it as it is")
     unit = getattr(config, "time_unit", None)
     out = _Writer()
-    out.say(FORMAT, config.width, _GAPS[config.gaps], config.dt is not None)
+    out.say(FORMAT, config.width, config.gaps == "ignored", config.dt is not None)
     out.put(1.0 if config.dt is None else config.dt, 1.0 if unit is None else unit)
     _encoder(out, model)
     out.say(len(model.blocks))
@@ -119,7 +118,8 @@ def _block(out: _Writer, block: Block) -> None:
     width = layer.width if block.project is None else block.project.W.shape[0]
     out.say(width, layer.state, block.stride, _POOLS[block.pool], _known(block.norm, _NORMS, "norm"))
     out.say(block.config.norm_place == "after", block.gate is not None, block.config.skip, kind)
-    out.say(transition.selective, transition.complex_state, getattr(transition, "held", False), _GAINS[gain])
+    reading = getattr(transition, "held", False) + 2 * transition.counting
+    out.say(transition.selective, transition.complex_state, reading, _GAINS[gain])
 
     norm: Any = block.norm
     if isinstance(norm, LayerNorm | BatchNorm):

@@ -139,9 +139,8 @@ void read_form(Reader& reader, BlockPlan& plan) {
   plan.W_D = reader.array_if(plan.direct != Direct::kStatic, H, H, matrix ? H : 1);
 }
 
-void read_block(Reader& reader, int64_t width, bool counting, BlockPlan& plan) {
+void read_block(Reader& reader, int64_t width, BlockPlan& plan) {
   plan.width = width;
-  plan.counting = counting;
   plan.out = reader.setting(1, kLargest);
   plan.state = reader.setting(1, kLargest);
   plan.stride = reader.setting(1, int64_t(1) << 30);
@@ -153,7 +152,9 @@ void read_block(Reader& reader, int64_t width, bool counting, BlockPlan& plan) {
   plan.transition = reader.kind(Transition::kRing);
   const bool selective = reader.flag();
   plan.complex_state = reader.flag();
-  plan.held = reader.flag();
+  const int64_t reading = reader.setting(0, 3);  // how gaps are read: 1 if inputs are held, plus 2 if states count
+  plan.held = reading % 2 == 1;
+  plan.counting = reading >= 2;
   plan.gain = reader.kind(Gain::kVariance);
   const bool always = plan.transition == Transition::kStep || plan.transition == Transition::kRing;
   if ((always && !plan.complex_state) || (plan.transition == Transition::kPlain && plan.complex_state)) reader.fail();
@@ -181,8 +182,7 @@ bool read_model(Reader& reader, Program& program) {
   ModelPlan& model = program.model;
   reader.setting(kFormat, kFormat);
   int64_t width = reader.setting(1, kLargest);
-  const int64_t gaps = reader.setting(0, 2);  // read, ignored, mixed
-  model.gaps_ignored = gaps == 1;
+  model.gaps_ignored = reader.flag();
   model.has_gap = reader.flag();
   model.gap = reader.number();
   model.time_unit = reader.number();
@@ -192,7 +192,7 @@ bool read_model(Reader& reader, Program& program) {
   if (!reader.good()) return false;
   program.blocks.assign(size_t(model.depth), BlockPlan{});
   for (BlockPlan& block : program.blocks) {
-    read_block(reader, width, gaps == 2, block);
+    read_block(reader, width, block);
     width = block.out;
   }
   model.blocks = program.blocks.data();
