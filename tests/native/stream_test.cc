@@ -130,7 +130,7 @@ int64_t add_block(Description& out, int64_t H, Transition transition, Form form)
                            (transition == Transition::kStable && coin());
   const Gain gain = transition == Transition::kRing ? Gain::kVariance : Gain(pick(0, 2));
   out.say({width, P, coin() ? 1 : pick(2, 5), pick(0, 2), int64_t(norm), coin(), gate, coin(), int64_t(transition)});
-  out.say({selective, oscillating, coin(), int64_t(gain)});
+  out.say({selective, oscillating, pick(0, 3), int64_t(gain)});
   if (norm != Normalization::kNone) out.put(H, 0.2f, 1);
   if (norm == Normalization::kLayer || norm == Normalization::kBatch) out.put(H, 0.2f);
   if (norm == Normalization::kBatch) out.put(H, 0.2f);
@@ -282,7 +282,8 @@ struct Factor {
 };
 
 Factor discretize(const BlockPlan& plan, double w, int64_t p, bool timed, double gap) {
-  const double t = timed ? gap : 1, omega = plan.omega == nullptr ? 0 : plan.omega[p];
+  const bool counts = plan.counting && p % 2 == 1;
+  const double t = timed && !counts ? gap : 1, omega = plan.omega == nullptr ? 0 : plan.omega[p];
   double rate = 0;
   Complex a, unit;
   switch (plan.transition) {
