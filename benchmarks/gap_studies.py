@@ -7,8 +7,8 @@ Validation data. The numbers are on docs/results.md and explained on docs/time.m
 
 from benchmarks.study_entry import StudyEntry
 
-# As many steps as in the studies of selectivity. Walker2d's task also gives the gap to the model as an input. On nmnist,
-# 100 validation recordings would be too few to tell the variants apart.
+# As many steps as in the studies of selectivity. Walker2d's task also gives the gap to the model as an input.
+# 100 validation recordings of nmnist would be too few to tell the variants apart.
 _TASKS = {
     "walker2d": ("walker2d", "--steps 1000"),
     "walker2d-no-input": ("walker2d", "--steps 1000 --set data.elapsed=false"),
