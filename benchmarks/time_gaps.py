@@ -4,7 +4,6 @@
     python -m benchmarks.time_gaps simulated --variants "gaps read;gaps mixed" --seeds 0,1,2
     python -m benchmarks.time_gaps models                                 other models on the same data
     python -m benchmarks.time_gaps ucr                                    sets of the UCR archive, 30 % of the steps
-    python -m benchmarks.time_gaps walker2d                               Walker2d with and without the gap as an input
     python -m benchmarks.time_gaps table                                  print all results as tables, draw the figure
 
 Each result is one line of docs/results/time.jsonl. A run that was interrupted continues with what is missing. Results
@@ -41,8 +40,7 @@ FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "time-tasks.svg"
 KINDS = ("phase", "delay", "decay")
 MODELS = ("gru-d", "cfc", "ode-lstm", "s5", "eventssm")
 SETS = ("OSULeaf", "Fish", "EOGVerticalSignal")
-COMPARED = ("gaps mixed", "gaps read", "gaps ignored")
-REAL = ("real states, gaps mixed", "real states, gaps read", "real states, gaps ignored")
+UCR = [f"{states}gaps {setting}" for states in ("", "real states, ") for setting in ("mixed", "read", "ignored")]
 KEYS = ("part", "data", "variant", "model", "rate", "seed")
 Trial = tuple[str, str, str, str, float, int]
 
@@ -100,39 +98,18 @@ def ucr(data: str, variant: str, model: str, rate: float, seed: int) -> dict[str
     return trained(change(config), (train, valid), None, seed, "accuracy", learning_rate=rate, steps=400, batch_size=16)
 
 
-def walker2d(data: str, variant: str, model: str, rate: float, seed: int) -> dict[str, Any]:
-    """A smaller Walker2d model, with or without the gap as an input feature."""
-    table: dict[str, Any] = {
-        "data": {"copies": 1, "elapsed": data == "gap is an input"},
-        "model": {"depth": 2, "width": 32, "state": 32, "form": {"kind": "Factored", "rank": 16}},
-    }
-    job = Job("walker2d", model, seed=seed, settings=table)
-    problem = job.problem(DataFolder(), lambda text: None)
-    _, change = VARIANTS[variant]
-    splits = problem.train, problem.valid.take(range(0, len(problem.valid), 4))
-    return trained(
-        change(job.model_config(problem)),
-        splits,
-        problem.objective,
-        seed,
-        "mse",
-        **{"learning_rate": rate, "steps": 800, "batch_size": 20},
-    )
-
-
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "simulated": simulated,
     "models": simulated,
     "ucr": ucr,
-    "walker2d": walker2d,
 }
 
 
 def trials(part: str, options: argparse.Namespace) -> Iterator[Trial]:
     """The trials of a part, seed by seed."""
     tasks = [f"{kind} by {clock}" for kind in KINDS for clock in ("time", "events")]
-    data = {"ucr": SETS, "walker2d": ("gap is an input", "gap is no input")}.get(part, tasks)
-    variants = {"models": ["gaps read"], "ucr": [*COMPARED, *REAL], "walker2d": COMPARED}.get(part, VARIANTS)
+    data = SETS if part == "ucr" else tasks
+    variants = {"models": ["gaps read"], "ucr": UCR}.get(part, VARIANTS)
     for seed in map(int, options.seeds.split(",")):
         for variant in options.variants.split(";") if options.variants else variants:
             for model in options.models.split(",") if part == "models" else ["s7"]:
