@@ -356,7 +356,7 @@ std::vector<Options> all_options() {
             one.transition = Transition(one.oscillate ? one_of({0, 1, 2, 3, 4}) : one_of({0, 0, 1}));
             one.selective = generator() % 3 != 0;
             one.bias = generator() % 4 != 0;
-            one.counting = generator() % 3 == 0;
+            one.counting = options.size() % 3 == 0;
             one.selective_input = generator() % 3 != 0;
             one.selective_output = generator() % 3 != 0;
             options.push_back(one);
