@@ -1,4 +1,4 @@
-"""S7 with states that read the gaps, count events, or of which every second one does, for the same number of steps.
+"""S7 in which all states read the gaps, every second one or none, after the same number of steps.
 
     python -m benchmarks.studies --run gaps
 

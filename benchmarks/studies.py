@@ -157,7 +157,7 @@ def add_selectivity(document: Document) -> None:
 
 
 def add_gaps(document: Document) -> None:
-    """Add a table of models whose states read the gaps, or count events, or of which every second one does."""
+    """Add a table of models in which all states read the gaps, every second one or none."""
     rows = _variant_rows(GAP_STUDIES, VARIANTS)
     if rows:
         document.heading("What gaps are worth", 3)

@@ -46,14 +46,13 @@ class Mixed(Stable):
 
 @dataclass(frozen=True)
 class MixedStates(Stable):
-    """As `Mixed`, with one s for each state, alternately sigmoid(start) and sigmoid(-start) at first."""
+    """As `Mixed`, with one s for each state, alternately near 0.9 and 0.1 at the start."""
 
     groups: ClassVar[Mapping[str, str]] = {**Stable.groups, "mix": "ssm"}
-    start: float = 2.0
 
     def spectrum(self, block, key):
         """Neighbours on the ladder of time constants start with different clocks."""
-        return super().spectrum(block, key) | {"mix": np.where(np.arange(block) % 2, -self.start, self.start)}
+        return super().spectrum(block, key) | {"mix": np.where(np.arange(block) % 2, -2.0, 2.0)}
 
     def discretize(self, parameters, w, dt):
         """The factor exp((-r + iω)(s dt + 1 - s))."""

@@ -166,7 +166,8 @@ def _rebuild_instance(name: str, parts: dict[str, Any], arrays: Arrays) -> Any:
             object.__setattr__(result, field.name, values.pop(field.name))
         elif field.default is MISSING:  # else the class attribute serves as its value
             raise ValueError(f"{name}: the field {field.name!r} is missing")
-    unknown = [key for key, value in values.items() if value is not None]  # an empty field may be one of the past
+    # Files of earlier versions may have fields, not set, that no longer exist.
+    unknown = [key for key, value in values.items() if value is not None]
     if unknown:
         raise ValueError(f"{name} has no field {', '.join(map(repr, unknown))}")
     return result
