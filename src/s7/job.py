@@ -255,6 +255,7 @@ class Job:
             "protocol": self.protocol,
             "protocol_note": kind.protocols[self.protocol],
             "set": changes,
+            "init": self.init,
             "gaps": self._gaps(problem),
             "baselines": dict(problem.baselines) if self.test else {},
             "columns": list(problem.columns),

@@ -77,6 +77,7 @@ class Result:
         test: metrics of the best epoch on the test data; empty if they were not used.
         better: "min" if a smaller `metric` is better, else "max".
         set: settings that differ from the preset, in the form that `--set` takes.
+        init: the trained model that the run started from; empty for new parameters.
         gaps: Whether the model uses the time gaps: "used", "not used", or "none" if the data have no gaps.
         baselines: metrics reached without a model, such as "most frequent class".
         confusion: counts with true classes as rows and predicted classes as columns.
@@ -91,6 +92,7 @@ class Result:
     protocol: str = ""
     protocol_note: str = ""
     set: tuple[str, ...] = ()
+    init: str = ""
     gaps: str = ""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()

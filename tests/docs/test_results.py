@@ -1,10 +1,28 @@
-"""The stored results that docs/results.md is written from."""
+"""The stored results that docs/results.md and docs/tables.md are written from."""
 
 import json
 
+from benchmarks import results
 from benchmarks.long_studies import LONG_STUDIES
+from benchmarks.stored import RESULTS, ROOT
 from benchmarks.studies import update_scores
 from benchmarks.study_entry import StudyEntry
+
+from s7.publishing import plots
+from s7.tables.filling import sheets
+from s7.tables.page import as_markdown
+from s7.tables.results import read
+
+# The tasks of docs/tables.md whose data are not available.
+NO_DATA = ("eigenworms", "retrieval", "shd", "ssc")
+
+
+def test_the_pages_show_the_stored_results(monkeypatch):
+    monkeypatch.setattr(plots, "save", lambda path, *drawing: path)
+    assert results.page().text() == results.PAGE.read_text(encoding="utf-8"), "run python -m benchmarks.results"
+    command = "s7 tables --markdown --runs docs/results --out docs/tables.md"
+    tables = as_markdown(sheets([], read([RESULTS]), lambda task: task not in NO_DATA), command)
+    assert tables == (ROOT / "docs" / "tables.md").read_text(encoding="utf-8"), f"run {command}"
 
 
 def test_scores_of_some_models_are_added_or_replaced(tmp_path):

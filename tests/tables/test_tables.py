@@ -16,7 +16,8 @@ from s7.baselines import architectures
 from s7.cli.main import main
 from s7.presets import preset
 from s7.publishing.text import mean_std
-from s7.tables import filling, hyperparameters
+from s7.records import Result, RunRecord
+from s7.tables import archive, filling, hyperparameters
 from s7.tables.filling import sheets
 from s7.tables.printed import EIGENWORMS, FITZHUGH_NAGUMO, HUMAN_ACTIVITY, LRA, TABLES, WALKER2D, Table, value
 from s7.tables.results import TestedRun, groups, read, variant_of
@@ -213,6 +214,22 @@ def test_groups_with_more_runs_are_preferred_then_the_preset_ours(tmp_path):
     filled = sheet(tmp_path, "walker2d")
     assert cells(filled, "S7")[2] == "0.4 ± 0 (2 runs, 176k) [1]"
     assert filled.notes[0] == "[1] preset paper."
+
+
+def test_runs_from_new_parameters_are_preferred_over_runs_from_a_trained_model(tmp_path):
+    for seed in range(2):
+        save(tmp_path / f"from-{seed}.json", seed=seed, test={"mse": 0.1}, init="runs/earlier")
+    alone = sheet(tmp_path, "walker2d")
+    assert cells(alone, "S7")[2] == "0.1 ± 0 (2 runs, 176k) [1]"
+    assert alone.notes[0] == "[1] started from a model that was trained before."
+    save(tmp_path / "new.json", test={"mse": 0.5}, set=["model.width=8"])
+    assert cells(sheet(tmp_path, "walker2d"), "S7")[2] == "0.5 (1 run, 176k) [1]"
+
+
+def test_archived_runs_of_older_versions_say_what_they_started_from(tmp_path):
+    result = Result(task="walker2d", model="s7", protocol="strict", test={"mse": 0.5})
+    archive.write(tmp_path / "runs.jsonl.xz", {"one": RunRecord({"init": "runs/earlier"}, (), result)})
+    assert sheet(tmp_path, "walker2d").notes[0] == "[1] started from a model that was trained before."
 
 
 def test_equal_footnotes_share_a_number(tmp_path):

@@ -16,6 +16,7 @@ from s7.tables.sheet import Sheet
 PROTOCOLS = ("paper", "strict")
 NOT_RUN, NO_DATA = "not run", "not run: no data"
 AVERAGE = "average"
+TRAINED = "started from a model that was trained before"
 BY_STEPS = f"trained for a given time or number of steps ({STEPS}) instead of the preset's epochs"
 
 HasData = Callable[[str], bool]
@@ -103,7 +104,7 @@ class _Filling:
         about += f", {_short(parameters)}" if parameters else ""
         record: dict[str, Any] = {"mean": statistics.mean(values), "std": _deviation(values)}
         record |= {"seeds": [run.result.seed for run in group.runs], "parameters": parameters, "preset": first.preset}
-        record |= {"variant": first.variant, "set": list(first.settings)}
+        record |= {"variant": first.variant, "set": list(first.settings), "init": first.result.init}
         record |= {"files": [run.source for run in group.runs]}
         return f"{mean_std(values)} ({about}){self._footnote(first)}", record
 
@@ -126,9 +127,10 @@ class _Filling:
         return number(statistics.mean(whole)), {"mean": statistics.mean(whole)}
 
     def _footnote(self, first: TestedRun) -> str:
-        """The footnote mark of a run that differs from the preset `ours`."""
+        """The footnote mark of a run that differs from the preset `ours` or did not start from new parameters."""
+        start = [TRAINED] if first.result.init else []
         preset = [] if first.preset == "ours" else [f"preset {first.preset}"]
-        text = ", ".join([*preset, *(BY_STEPS if setting == STEPS else setting for setting in first.settings)])
+        text = ", ".join([*start, *preset, *(BY_STEPS if setting == STEPS else setting for setting in first.settings)])
         if not text:
             return ""
         return f" [{self.footnotes.setdefault(text, len(self.footnotes) + 1)}]"

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -63,7 +63,8 @@ class TestedRun:
         result = self.result
         # Includes the data and the size of the model, because a file or a preset may change between two runs.
         size, data = result.parameters or 0, result.data_sha256.get("test", "")
-        return result.task, result.model, self.preset, result.protocol, self.variant, self.settings, size, data
+        trained = bool(result.init)
+        return result.task, result.model, self.preset, result.protocol, self.variant, self.settings, trained, size, data
 
 
 def variant_of(changes: Sequence[str]) -> str:
@@ -91,7 +92,8 @@ def _results(folder: Path) -> Iterator[tuple[str, Result]]:
     for path in sorted(folder.rglob(f"*{archive.SUFFIX}")):
         for name, record in archive.read(path).items():
             if record.result is not None:
-                yield f"{path}:{name}", record.result
+                # Results of older versions do not say what the run started from; its settings do.
+                yield f"{path}:{name}", replace(record.result, init=record.result.init or record.config.get("init", ""))
     for path in sorted(folder.rglob("*.json")):
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
@@ -129,9 +131,10 @@ class Group:
 
     @property
     def rank(self) -> tuple:
-        """The sort key: groups with the task's own data, the preset's model and more runs come first."""
+        """The sort key: groups that started from new parameters, with the task's own data, the preset's model and more
+        runs come first."""
         sections = [change.partition(".")[0] for change in self.first.settings]
-        changed = "data" in sections, "model" in sections
+        changed = bool(self.first.result.init), "data" in sections, "model" in sections
         newest = max(run.version for run in self.runs)
         return (*changed, -len(self.runs), len(sections), self.first.preset != "ours", tuple(-n for n in newest))
 
