@@ -199,9 +199,7 @@ def _variant_cell(summary: Summary, score: Score | None) -> str:
     """The metric of a variant, and whether it is better or worse than the model as set."""
     if score is None or not score.values:
         return MISSING
-    _, verdict = comparison_text(summary.metric, summary.compared(score))
-    verdict = "not significant" if verdict == "no" else verdict
-    return f"{metric_mean_std(summary.metric, score.values)}, {verdict}"
+    return f"{metric_mean_std(summary.metric, score.values)}, {summary.compared(score).words or MISSING}"
 
 
 def _of_all(values: Iterable[float | None]) -> str:
@@ -210,6 +208,9 @@ def _of_all(values: Iterable[float | None]) -> str:
 
 def _add_comparison(document: Document, summary: Summary) -> None:
     metric = summary.metric
+    heads = ["model", f"test {metric_name(metric)}", "seeds", *([summary.versus] if summary.versus else [])]
+    heads += ["validation", "parameters", "epochs", "minutes", "steps/s", "peak memory, MB"]
+    heads += [summary.searched] if summary.searched else []
     rows = []
     for score in summary.ranked():
         if score.test:
@@ -218,20 +219,11 @@ def _add_comparison(document: Document, summary: Summary) -> None:
             costs = [number(cost, 3) for cost in (score.epochs, score.minutes, score.steps_per_second)]
             sizes = [number(score.parameters), *costs, number(score.peak_memory_mb)]
             chosen = [chosen_text(score)] if summary.searched else []
-            rows.append([name, test, str(len(score.test)), valid, *sizes, *chosen])
+            compared = [summary.compared(score).words] if summary.versus else []
+            rows.append([name, test, str(len(score.test)), *compared, valid, *sizes, *chosen])
     for name, values in summary.baselines.items():
-        rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * (8 if summary.searched else 7)])
-    heads = [
-        "model",
-        f"test {metric_name(metric)}",
-        "seeds",
-        "validation",
-        "parameters",
-        "epochs",
-        "minutes",
-        "steps/s",
-    ]
-    document.table([*heads, "peak memory, MB", *([summary.searched] if summary.searched else [])], rows)
+        rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * (len(heads) - 2)])
+    document.table(heads, rows)
 
 
 def _add_ablation(document: Document, summary: Summary) -> None:

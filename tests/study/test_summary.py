@@ -18,11 +18,18 @@ def test_a_summary_ranks_the_models(make_study, run):
     assert (first.name, first.test, second.name) == ("s7", [2.0, 2.1], "s5")
     assert (first.epochs, first.minutes) == (1.5, 1.5)
     lines = summary.table().splitlines()
-    assert lines[0].split()[:3] == ["model", "test", "MSE"]
+    assert lines[0].split()[:6] == ["model", "test", "MSE", "seeds", "vs", "s5"]
     assert lines[1].startswith("s7")
+    assert "better" in lines[1]
     assert "2.050 ± 0.071" in lines[1]
     assert lines[3].startswith("persistence")
     assert lines[-1] == "This model ignores time gaps: s5"
+
+
+def test_single_runs_have_no_verdict(make_study, run):
+    study = make_study("s5", "s7", seeds=1)
+    run(study)
+    assert "vs s5" not in Summary.of(study, {}).table()
 
 
 def test_the_record_compares_with_the_first_variant(make_study, run):

@@ -81,6 +81,11 @@ class Comparison:
     difference: float | None = None
     verdict: str | None = None
 
+    @property
+    def words(self) -> str:
+        """The verdict as a cell of its own; empty without one."""
+        return "not significant" if self.verdict == "no" else self.verdict or ""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -146,9 +151,13 @@ class Summary:
         return sorted(self.scores, key=lambda score: sign * fmean(score.values) if score.values else math.inf)
 
     def table(self) -> str:
-        """A table for the terminal, best score first, with the cost of each model."""
-        heads = ["model", f"{self.split} {metric_name(self.metric)}", "seeds", "parameters", "epochs", "minutes"]
-        setting = self.searched
+        """A table for the terminal, best score first, with the cost of each model.
+
+        If there are several runs of each model, a column says whether it is better or worse than the first one.
+        """
+        setting, versus = self.searched, self.versus
+        heads = ["model", f"{self.split} {metric_name(self.metric)}", "seeds", *([versus] if versus else [])]
+        heads += ["parameters", "epochs", "minutes", "steps/s", "memory", *([setting] if setting else [])]
         rows = []
         for score in self.ranked():
             costs = [
@@ -156,9 +165,9 @@ class Summary:
                 for cost in (score.epochs, score.minutes, score.steps_per_second)
             ]
             memory = MISSING if score.peak_memory_mb is None else f"{score.peak_memory_mb:,.0f} MB"
+            compared = [self.compared(score).words] if versus else []
             chosen = [chosen_text(score)] if setting else []
-            rows.append([*self._cells(score), _parameters(score), *costs, memory, *chosen])
-        heads += ["steps/s", "memory", *([setting] if setting else [])]
+            rows.append([*self._cells(score), *compared, _parameters(score), *costs, memory, *chosen])
         for name, values in self.baselines.items():
             rows.append([name, metric_value(self.metric, values.get(self.metric)), *[MISSING] * (len(heads) - 2)])
         return "\n".join([table(heads, rows), *self.notes()])
@@ -168,6 +177,12 @@ class Summary:
         """The name of the setting that was searched, without its section; empty without a search."""
         found = [score.search["setting"] for score in self.scores if score.search]
         return found[0].rpartition(".")[2].replace("_", " ") if found else ""
+
+    @property
+    def versus(self) -> str:
+        """The head of a column of verdicts, "vs s7"; empty if there are too few runs for any."""
+        has_verdicts = any(self.compared(score).verdict for score in self.scores)
+        return f"vs {self.scores[0].name}" if has_verdicts else ""
 
     def ablation(self) -> str:
         """A table for the terminal that compares each variant with the first."""
