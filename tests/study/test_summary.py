@@ -1,9 +1,12 @@
 """Means over seeds, tables and comparisons."""
 
 import json
-import math
+from statistics import fmean
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_ind
 
 from s7.study import Summary
 from s7.study.summary import difference
@@ -57,14 +60,21 @@ def test_a_study_without_results_has_a_summary(make_study):
     assert "s7: seed 1: out of memory" in summary.ablation()
 
 
-def test_differences_are_measured_in_standard_errors():
+RUNS = st.lists(st.floats(-3, 3).map(lambda value: round(value, 3)), min_size=2, max_size=6, unique=True)
+
+
+@given(RUNS, RUNS)
+def test_differences_have_the_p_value_of_welch(mine, theirs):
+    by, p = difference(mine, theirs)
+    assert by == pytest.approx(fmean(mine) - fmean(theirs))
+    assert p == pytest.approx(ttest_ind(mine, theirs, equal_var=False).pvalue, abs=1e-9)
+
+
+def test_differences_of_few_or_equal_runs():
     assert difference([1.0], []) is None
     assert difference([3.0], [1.0]) == (2.0, None)
-    by, errors = difference([1.0, 3.0], [2.0, 6.0])
-    assert by == -2
-    assert errors == pytest.approx(2 / math.sqrt(1 + 4))
-    assert difference([1.0, 1.0], [1.0, 1.0]) == (0.0, 0.0)
-    assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, math.inf)
+    assert difference([1.0, 1.0], [1.0, 1.0]) == (0.0, 1.0)
+    assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, 0.0)
 
 
 def test_an_ablation_shows_whether_a_change_matters(make_study, run):
@@ -72,4 +82,4 @@ def test_an_ablation_shows_whether_a_change_matters(make_study, run):
     run(study)
     lines = Summary.of(study, {}).ablation().splitlines()
     assert lines[2].split()[-3:] == ["+1", "worse", "1,234"]
-    assert "more than 2 standard errors" in lines[-1]
+    assert "p < 0.05 in Welch's t-test" in lines[-1]

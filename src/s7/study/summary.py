@@ -5,16 +5,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import Any
+
+from scipy.special import stdtr
 
 from s7.publishing.text import MISSING, metric_mean_std, metric_name, metric_value, table
 from s7.records import Result
 from s7.study.search import Searched
 from s7.study.study import Study, Variant
 
-# A difference of more than this many standard errors is significant.
-SIGNIFICANT = 2.0
+# A difference is significant if it would be as large by chance in less than this part of all cases.
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class Summary:
             rows.append([*self._cells(score), *compared, _parameters(score)])
         legend = (
             f"difference: relative to {self.scores[0].name}; "
-            f"significant: more than {SIGNIFICANT:g} standard errors of the difference of the means"
+            f"significant: p < {SIGNIFICANT:g} in Welch's t-test over seeds"
         )
         return "\n".join([table([*heads, "parameters"], rows), *self.notes(), legend])
 
@@ -204,11 +206,11 @@ class Summary:
         found = difference(score.values, self.scores[0].values)
         if found is None:
             return Comparison()
-        by, errors = found
-        if errors is None:
+        by, p = found
+        if p is None:
             return Comparison(by)
         worse = (by > 0) == (self.better == "min")
-        return Comparison(by, ("worse" if worse else "better") if errors > SIGNIFICANT else "no")
+        return Comparison(by, ("worse" if worse else "better") if p < SIGNIFICANT else "no")
 
     def notes(self) -> list[str]:
         """Remarks below a table: failed runs, and models that ignore time gaps."""
@@ -239,18 +241,24 @@ class Summary:
 
 
 def difference(mine: Sequence[float], theirs: Sequence[float]) -> tuple[float, float | None] | None:
-    """The difference of two means, and its size in standard errors.
+    """The difference of two means, and the p-value of Welch's t-test, which allows for unequal variances.
 
     Returns:
-        None without values; None for the standard errors if there are fewer than two values on a side.
+        None without values; None for the p-value if there are fewer than two values on a side.
     """
     if not mine or not theirs:
         return None
     by = fmean(mine) - fmean(theirs)
     if len(mine) < 2 or len(theirs) < 2:
         return by, None
-    error = math.sqrt(stdev(mine) ** 2 / len(mine) + stdev(theirs) ** 2 / len(theirs))
-    return by, abs(by) / error if error > 0 else (math.inf if by else 0.0)
+    parts = [variance(values) / len(values) for values in (mine, theirs)]
+    if not sum(parts):
+        return by, 0.0 if by else 1.0
+    # The degrees of freedom of the sum of both variances, by Welch and Satterthwaite.
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (mine, theirs), strict=True)
+    )
+    return by, 2 * float(stdtr(freedom, -abs(by) / math.sqrt(sum(parts))))
 
 
 def comparison_text(metric: str, compared: Comparison) -> tuple[str, str]:
