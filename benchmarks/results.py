@@ -145,7 +145,7 @@ def curve(entry: Entry, beside: Curve) -> Figure:
     for split, colour in (("train", plots.SOFT), ("valid", plots.COLOURS[0])):
         values = [getattr(epoch, split)[entry.metric] for epoch in history]
         axes.plot(hours, values, label=split, marker=".", color=colour)
-    per_hour = len(history) * beside.sequences / hours[-1] / 1000
+    per_hour = history[-1].epoch * beside.sequences / hours[-1] / 1000
     if beside.s4_sequences:
         at = beside.s4_sequences / 1000 / per_hour
         axes.plot([at], [beside.s4_metric], "*", label="S4, by sequences", color=plots.COLOURS[1], markersize=9)
