@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 import s7
 from s7 import native, reference
-from s7.block import Block, BlockConfig, BlockState
+from s7.block import Block, BlockState
 from s7.dropout import Dropout
 from s7.signal import Signal
+from tests.native.block_configs import block_configs
 from tests.oracle import reference_of
 
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
@@ -121,14 +122,7 @@ def weighted(outputs, finals, mask):
 
 
 @given(
-    form=st.sampled_from(FORMS),
-    transition=st.sampled_from(TRANSITIONS),
-    norm=st.sampled_from(["layer", "rms", "batch", "none"]),
-    place=st.sampled_from(["before", "before", "after"]),
-    gate=st.booleans(),
-    skip=st.booleans(),
-    dropout=st.sampled_from([0.0, 0.3]),
-    bidirectional=st.booleans(),
+    config=block_configs(FORMS, TRANSITIONS),
     project=st.booleans(),
     timed=st.booleans(),
     padded=st.booleans(),
@@ -136,31 +130,7 @@ def weighted(outputs, finals, mask):
     length=st.sampled_from([1, 2, 9, 33]),
 )
 @settings(max_examples=12)
-def test_blocks_are_the_equations(
-    form,
-    transition,
-    norm,
-    place,
-    gate,
-    skip,
-    dropout,
-    bidirectional,
-    project,
-    timed,
-    padded,
-    packed,
-    length,
-):
-    config = BlockConfig(
-        transition=transition,
-        form=form,
-        norm=norm,
-        norm_place=place,
-        gate=gate,
-        skip=skip,
-        dropout=dropout,
-        bidirectional=bidirectional,
-    )
+def test_blocks_are_the_equations(config, project, timed, padded, packed, length):
     out = WIDTH + 2 if project else None
     block = Block(WIDTH, STATE, config, out=out, key=jax.random.key(length), dtype=jnp.float64)
     rng = np.random.default_rng(length)
@@ -174,11 +144,11 @@ def test_blocks_are_the_equations(
     initial = rng.normal(size=(BATCH, 2, STATE))
 
     keys = jax.random.split(jax.random.key(1), BATCH)
-    drawn = [Dropout.of(key, dropout, jnp.float64) for key in keys]
+    drawn = [Dropout.of(key, config.dropout, jnp.float64) for key in keys]
     keep = 1.0 if drawn[0] is None else np.stack([np.asarray(one.keep(length, WIDTH)) for one in drawn])
 
     def states_of(initial):
-        return initial[:, 0] + 1j * initial[:, 1] if transition.complex_state else initial[:, 0]
+        return initial[:, 0] + 1j * initial[:, 1] if config.transition.complex_state else initial[:, 0]
 
     def native_loss(variables):
         arrays, u, dt, initial = variables
@@ -186,7 +156,7 @@ def test_blocks_are_the_equations(
 
         def one(u, dt, mask, reset, key, x):
             signal = Signal(u, dt, mask if padded else None, reset if packed else None)
-            state = None if bidirectional else BlockState(x, None)
+            state = None if config.bidirectional else BlockState(x, None)
             signal, after, _ = block(signal, state, key=key, batch_axis="batch")
             return signal.values, 0 * x if after is None else after.x
 
@@ -196,9 +166,9 @@ def test_blocks_are_the_equations(
 
     def plain_loss(variables):
         arrays, u, dt, initial = variables
-        states = states_of(0 * initial if bidirectional else initial)
+        states = states_of(0 * initial if config.bidirectional else initial)
         outputs, finals = plain_block(eqx.combine(arrays, rest), u, dt, mask, reset, states, keep)
-        finals = 0 * finals if bidirectional else finals  # a bidirectional block has no state
+        finals = 0 * finals if config.bidirectional else finals  # a bidirectional block has no state
         return weighted(outputs, finals, mask), (outputs, finals)
 
     arrays, rest = eqx.partition(block, eqx.is_inexact_array)

@@ -12,6 +12,7 @@ import s7
 from s7 import native
 from s7.block import Block, BlockConfig
 from s7.signal import Rows, Signal
+from tests.native.block_configs import block_configs
 
 pytestmark = pytest.mark.skipif(not native.available(), reason=f"no native kernels: {native.unavailable_reason()}")
 
@@ -69,14 +70,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
 
 
 @given(
-    form=st.sampled_from(FORMS),
-    transition=st.sampled_from(TRANSITIONS),
-    norm=st.sampled_from(["layer", "rms", "batch", "none"]),
-    place=st.sampled_from(["before", "before", "after"]),
-    gate=st.booleans(),
-    skip=st.booleans(),
-    dropout=st.sampled_from([0.0, 0.3]),
-    bidirectional=st.booleans(),
+    config=block_configs(FORMS, TRANSITIONS),
     stride=st.sampled_from([1, 1, 2, 5]),
     project=st.booleans(),
     timed=st.booleans(),
@@ -87,34 +81,7 @@ def value_and_gradient(backend, block, values, table, dt, mask, keys, token):
     length=st.integers(1, 120),
 )
 @settings(max_examples=8)
-def test_blocks_give_the_numbers_of_xla(
-    form,
-    transition,
-    norm,
-    place,
-    gate,
-    skip,
-    dropout,
-    bidirectional,
-    stride,
-    project,
-    timed,
-    padded,
-    tokens,
-    width,
-    state,
-    length,
-):
-    config = BlockConfig(
-        transition=transition,
-        form=form,
-        norm=norm,
-        norm_place=place,
-        gate=gate,
-        skip=skip,
-        dropout=dropout,
-        bidirectional=bidirectional,
-    )
+def test_blocks_give_the_numbers_of_xla(config, stride, project, timed, padded, tokens, width, state, length):
     out = 2 * width + 1 if project else None
     block = Block(width, state, config, out=out, stride=stride, key=jax.random.key(0), dtype=jnp.float64)
     rng = np.random.default_rng(length)
@@ -128,14 +95,7 @@ def test_blocks_give_the_numbers_of_xla(
 
 
 @given(
-    form=st.sampled_from(SMALL_FORMS),
-    transition=st.sampled_from(TRANSITIONS),
-    norm=st.sampled_from(["layer", "rms", "batch", "none"]),
-    place=st.sampled_from(["before", "before", "after"]),
-    gate=st.booleans(),
-    skip=st.booleans(),
-    dropout=st.sampled_from([0.0, 0.3]),
-    bidirectional=st.booleans(),
+    config=block_configs(SMALL_FORMS, TRANSITIONS),
     project=st.booleans(),
     timed=st.booleans(),
     padded=st.booleans(),
@@ -146,33 +106,9 @@ def test_blocks_give_the_numbers_of_xla(
 )
 @settings(max_examples=5)
 def test_large_batches_of_long_sequences_give_the_numbers_of_xla(
-    form,
-    transition,
-    norm,
-    place,
-    gate,
-    skip,
-    dropout,
-    bidirectional,
-    project,
-    timed,
-    padded,
-    width,
-    state,
-    batch,
-    length,
+    config, project, timed, padded, width, state, batch, length
 ):
     """These are computed along sequences, tile by tile."""
-    config = BlockConfig(
-        transition=transition,
-        form=form,
-        norm=norm,
-        norm_place=place,
-        gate=gate,
-        skip=skip,
-        dropout=dropout,
-        bidirectional=bidirectional,
-    )
     out = width + 1 if project else None
     block = Block(width, state, config, out=out, key=jax.random.key(0), dtype=jnp.float64)
     rng = np.random.default_rng(length)
