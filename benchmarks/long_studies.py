@@ -34,6 +34,15 @@ LONG_STUDIES = (
     StudyEntry("nmnist-long", f"compare nmnist {_TEN} --models {_S7},eventssm,cnn-s5,bet,lru"),
     StudyEntry("spoken-digits-long", f"compare spoken-digits {_TEN} --models {_S7},eventssm,lsn,sgn,cnn-s5,lru"),
     StudyEntry("human-activity-long", f"compare human-activity {_ONE} --models {_ACTIVITY}"),
+    # The other two of the three recordings for testing, with S7 and the models that were better on the first.
+    *(
+        StudyEntry(
+            f"human-activity-split-{split}-long",
+            f"compare human-activity {_ONE} --set data.split={split} --models "
+            "s7,s5,phased-lstm,ct-lstm,ode-lstm,augmented-lstm",
+        )
+        for split in (1, 2)
+    ),
     # Without displaced tags, as published.
     StudyEntry(
         "human-activity-paper-long",

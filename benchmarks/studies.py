@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.gap_studies import GAP_STUDIES, VARIANTS
@@ -37,6 +38,8 @@ from s7.study import Summary
 from s7.study.summary import Score, chosen_text, comparison_text, search_notes
 
 RUNS = ROOT / "runs" / "studies"
+# The model of a comparison, or the variant of an ablation, that figures emphasize.
+FIRST = ("s7", "as set")
 
 
 # The settings of walker2d before its preset had dropout and averaged weights, which help in longer runs.
@@ -106,7 +109,7 @@ def add_section(document: Document, entry: StudyEntry) -> None:
     document.paragraph(f"`s7 {entry.command}`, on {', '.join(machines)}:")
     (_add_ablation if entry.is_ablation else _add_comparison)(document, summary)
     if any(record.history for record in runs):
-        path = plots.save(FIGURES / f"study-{entry.name}.svg", curves, runs, summary.metric)
+        path = plots.save(FIGURES / f"study-{entry.name}.svg", curves, runs, summary.metric, summary.better)
         document.figure(f"Validation {metric_name(summary.metric)} over processor time, {entry.name}", path)
     missing = [model for model in entry.models if model not in {score.name for score in summary.scores}]
     if missing:
@@ -117,24 +120,39 @@ def add_section(document: Document, entry: StudyEntry) -> None:
         document.list(notes)
 
 
-def curves(runs: Sequence[RunRecord], metric: str) -> Figure:
-    """The validation metric of every run over processor time; runs of a model share a colour."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
+def curves(runs: Sequence[RunRecord], metric: str, better: str) -> Figure:
+    """The best validation metric so far over processor time, as the mean over the seeds of each model."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
-    names = list(dict.fromkeys(_name(record) for record in runs))
-    for place, name in enumerate(names):
-        mine = [record for record in runs if _name(record) == name]
-        style = "-" if place < len(plots.COLOURS) else "--"
-        for n, record in enumerate(mine):
-            minutes = [epoch.cpu_seconds / 60 for epoch in record.history]
-            values = [epoch.valid[metric] for epoch in record.history]
-            colour = plots.COLOURS[place % len(plots.COLOURS)]
-            axes.plot(minutes, values, style, color=colour, linewidth=1, label=None if n else name)
-    axes.set(xlabel="minutes of processor time", ylabel=metric_name(metric))
+    names = dict.fromkeys(_name(record) for record in runs)
+    lines = {name: _best_so_far([run for run in runs if _name(run) == name], metric, better) for name in names}
+    ranked = sorted(lines, key=lambda name: lines[name][1][-1], reverse=better == "max")
+    others = [name for name in ranked if name not in FIRST]
+    early = []
+    for name in ranked:
+        minutes, best = lines[name]
+        early.append(np.interp(0.1 * minutes[-1], minutes, best))
+        place = None if name in FIRST else others.index(name)
+        colour = plots.INK if place is None else plots.COLOURS[place % len(plots.COLOURS)]
+        style = "-" if place is None or place < len(plots.COLOURS) else "--"
+        axes.plot(minutes, best, style, color=colour, linewidth=2.5 if place is None else 1.2, label=name)
+    axes.set(xlabel="minutes of processor time", ylabel=f"best validation {metric_name(metric)} so far")
     if not is_percent(metric):
         axes.set_yscale("log")
+    # The first tenth of the time would hide the differences of the rest.
+    axes.set_ylim(**({"bottom": min(early)} if better == "max" else {"top": max(early)}))
     figure.legend(loc="outside right upper")
     return figure
+
+
+def _best_so_far(runs: Sequence[RunRecord], metric: str, better: str) -> tuple[np.ndarray, np.ndarray]:
+    """(minutes, mean over runs of the best value until then), where all runs have one."""
+    best = np.maximum if better == "max" else np.minimum
+    times = [np.array([epoch.cpu_seconds or epoch.seconds for epoch in run.history]) / 60 for run in runs]
+    values = [best.accumulate([epoch.valid[metric] for epoch in run.history]) for run in runs]
+    minutes = np.linspace(max(one[0] for one in times), min(one[-1] for one in times), 200)
+    at = [np.searchsorted(one, minutes, side="right") - 1 for one in times]
+    return minutes, np.mean([value[place] for value, place in zip(values, at, strict=True)], axis=0)
 
 
 def _name(record: RunRecord) -> str:
