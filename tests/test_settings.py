@@ -1,5 +1,6 @@
 """Settings and tables: conversion in both directions, and errors for invalid tables."""
 
+import re
 import string
 import tomllib
 from dataclasses import replace
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import s7
 from s7.config import ModelConfig
+from s7.data.position_augmentation import PositionAugmentation
 from s7.settings import build, convert, from_assignments, merge, table_of, to_toml, unknown
 from s7.training import TrainConfig
 
@@ -83,6 +85,15 @@ def test_any_string_comes_back_from_toml(text):
 
 def test_a_section_stands_behind_the_plain_values():
     assert to_toml({"section": {"a": 1}, "b": [True, 0.5]}) == "b = [true, 0.5]\n\n[section]\na = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("none", "known: PositionAugmentation"), ("TokenAugmentation", "did you mean 'PositionAugmentation'?")],
+)
+def test_only_kinds_that_fit_are_suggested(name, message):
+    with pytest.raises(ValueError, match=re.escape(f"data.augment: no augmentation {name!r}; {message}")):
+        convert(name, PositionAugmentation, "data.augment")
 
 
 @pytest.mark.parametrize("form", ["Factored", {"kind": "Factored"}, s7.Factored()])

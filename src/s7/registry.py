@@ -81,27 +81,32 @@ class Registry:
             load_plugins()
         return self.classes.get(name)
 
-    def find(self, name: str) -> type:
+    def find(self, name: str, below: type = object) -> type:
         """The class that a person means: by its name or, if no class of this package has it, by its short name.
+
+        Args:
+            name: The name.
+            below: A class that must be it or a base of it.
 
         Raises:
             ValueError: If no class or several classes have this name.
         """
         found = self.get(name)
-        if found is not None:
+        if found is not None and issubclass(found, below):
             return found
-        meant = [full for full in self.classes if self._short[full] == name]
+        classes = {full: cls for full, cls in self.classes.items() if issubclass(cls, below)}
+        meant = [full for full in classes if self._short[full] == name]
         if len(meant) > 1:
             raise ValueError(f"{self.kind} {name!r} could be any of {', '.join(meant)}; give the full name")
         if not meant:
-            raise ValueError(self.missing(name))
-        return self.classes[meant[0]]
+            raise ValueError(self._missing(name, classes))
+        return classes[meant[0]]
 
-    def missing(self, name: str) -> str:
+    def _missing(self, name: str, known: Iterable[str]) -> str:
         """The message for a name that is not registered."""
         module, colon, _ = name.partition(":")
         if not colon:
-            return unknown(self.kind, name, sorted(self.classes))
+            return unknown(self.kind, name, sorted(known))
         return f"no {self.kind} {name!r}; import {module} first, or set {PLUGINS_VARIABLE}={module}"
 
     def _load_package(self) -> None:

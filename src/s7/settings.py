@@ -149,11 +149,9 @@ def _chosen(name: Any, hint: type, where: str) -> type:
         return next(iter(kinds.values()))
     if issubclass(hint, Registered) and isinstance(name, str):
         try:
-            kind = hint.registry.find(name)
+            return hint.registry.find(name, hint)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
-        if issubclass(kind, hint):
-            return kind
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{where}: {unknown('kind', str(name), kinds)}")
     return kinds[name]
