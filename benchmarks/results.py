@@ -71,7 +71,7 @@ def train(names: Sequence[str], seeds: Sequence[int] | None, data: Path | None) 
                     earlier.run(before.path, DataFolder(data), resume=before.is_begun, callbacks=(display(),))
                 job = replace(job, init=os.path.relpath(before.path))
             job.run(out, DataFolder(data), resume=out.exists(), callbacks=(display(),))
-            store({name: out}, curves=True)
+            store({name: out})
 
 
 def page() -> Document:

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from benchmarks.gap_studies import GAP_STUDIES, VARIANTS
 from benchmarks.long_studies import LONG_STUDIES
 from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
-from benchmarks.stored import FIGURES, ROOT, records, store
+from benchmarks.stored import FIGURES, ROOT, records, spread, store
 from benchmarks.study_entry import StudyEntry
 from benchmarks.tuned import TUNED_STUDIES
 from s7 import interrupts
@@ -87,7 +87,7 @@ def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = No
     else:
         update_scores(entry.summary, out / "comparison.json")
     runs = {f"study-{entry.name}/{result.parent.name}": result.parent for result in out.glob("*/result.json")}
-    store(runs, curves=entry in LONG_STUDIES)
+    store(runs, spread if entry in LONG_STUDIES else lambda history: ())
 
 
 def update_scores(summary: Path, rerun: Path) -> None:

@@ -4,11 +4,12 @@ import json
 
 from benchmarks import results
 from benchmarks.long_studies import LONG_STUDIES
-from benchmarks.stored import RESULTS, ROOT
+from benchmarks.stored import CURVE_POINTS, RESULTS, ROOT, spread
 from benchmarks.studies import update_scores
 from benchmarks.study_entry import StudyEntry
 
 from s7.publishing import plots
+from s7.records import Epoch
 from s7.tables.filling import sheets
 from s7.tables.page import as_markdown
 from s7.tables.results import read
@@ -40,3 +41,14 @@ def test_the_models_of_a_study():
     assert StudyEntry("one", "compare walker2d --models s7,s5 --minutes 1").models == ["s7", "s5"]
     assert StudyEntry("two", "ablate walker2d").models == []
     assert all(entry.models or entry.is_ablation for entry in LONG_STUDIES)
+
+
+def test_curves_keep_the_best_epoch_and_the_last():
+    history = tuple(Epoch(n, {}, {"mse": abs(n - 613) / 7}, best=n <= 613) for n in range(1, 1001))
+    kept = spread(history)
+    assert len(kept) <= CURVE_POINTS + 1
+    assert (kept[-1].epoch, min(epoch.valid["mse"] for epoch in kept)) == (1000, 0.0)
+    assert spread(history[:3]) == tuple(
+        Epoch(n, {}, {"mse": float(f"{abs(n - 613) / 7:.5g}")}, best=True) for n in (1, 2, 3)
+    )
+    assert spread(()) == ()
