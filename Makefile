@@ -211,8 +211,8 @@ results: setup
 	$(BIN)/s7 tables --markdown --runs docs/results --out docs/tables.md
 	$(BIN)/s7 verify --out docs/verify.md
 
-# Comparisons of ten minutes per run with searched learning rates, and ablations with five seeds: about 90 hours of one
-# core. Repeat the command to continue after an interruption.
+# Comparisons of up to ten minutes per run with searched learning rates, and ablations with five seeds: about 40 hours of
+# one core. Repeat the command to continue after an interruption.
 results-long: setup
 	$(BIN)/python -m benchmarks.studies --run long --jobs 2
 	$(BIN)/python -m benchmarks.results
