@@ -86,7 +86,7 @@ class Registry:
 
         Args:
             name: The name.
-            below: A class that must be it or a base of it.
+            below: The class must be this one or a subclass of it.
 
         Raises:
             ValueError: If no class or several classes have this name.

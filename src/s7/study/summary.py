@@ -15,7 +15,7 @@ from s7.records import Result
 from s7.study.search import Searched
 from s7.study.study import Study, Variant
 
-# A difference is significant if it would be as large by chance in less than this part of all cases.
+# A difference is significant if chance alone would make it this large in less than this fraction of all cases.
 SIGNIFICANT = 0.05
 
 
