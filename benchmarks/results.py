@@ -33,8 +33,8 @@ PAGE = ROOT / "docs" / "results.md"
 INTRODUCTION = """Each row is trained by `python -m benchmarks.results --train NAME`, which runs `s7 train` with the
 preset `ours` for each seed, or for each speaker that is left out. The best epoch is chosen on validation data, and the
 test set is evaluated once for each preset; walker2d, pendulum, nmnist, both rows of human-activity,
-spoken-digits-new-speaker and listops-curriculum had been tested with earlier settings. ± is the standard deviation over runs (n − 1).
-Settings were chosen on validation data with seed 0.
+spoken-digits-new-speaker and listops-curriculum had been tested with earlier settings. ± is the
+standard deviation over runs (n − 1). Settings were chosen on validation data with seed 0.
 `text-pretrained` starts from a model that predicts the next byte of the training reviews, `listops-curriculum`,
 `pathfinder-contours` and `path-x-contours` from models of easier tasks (see below)."""
 
