@@ -181,7 +181,9 @@ bench-serve: setup
 # Measure everything on the page docs/speed.md and write it: about ten minutes on two idle cores.
 SPEED := docs/speed
 OURS := image,text,listops,pathfinder,nmnist,spoken-digits,dvs-gesture,walker2d
-PAGES := shapes layer block scan train train-ours stream
+PAGES := shapes layer block scan train train-ours models models-events stream
+# S7, and the baselines that are written from the equations of their own papers.
+MODELS := s7,s7-full,s5,s4,mamba2,mega,stablessm,linoss,rkn,rkn-dt,cru,nrde,bilstm-conv,lsn,sgn
 speed: setup
 	$(BIN)/s7 bench layer --quick --memory --runs 20 --out $(SPEED)/shapes.json
 	$(BIN)/s7 bench layer --tasks dvs-gesture --lengths 256,131072 --runs 4 --out $(SPEED)/layer.json
@@ -189,6 +191,8 @@ speed: setup
 	$(BIN)/s7 bench scan --shapes 8x4096x16,1x131072x16,64x4096x64 --runs 4 --out $(SPEED)/scan.json
 	$(BIN)/s7 bench train --tasks dvs-gesture,image --runs 6 --out $(SPEED)/train.json
 	$(BIN)/s7 bench train --preset ours --tasks $(OURS) --runs 12 --out $(SPEED)/train-ours.json
+	S7_THREADS=1 $(BIN)/s7 bench train --tasks pendulum,walker2d --models $(MODELS) --out $(SPEED)/models.json
+	S7_THREADS=1 $(BIN)/s7 bench train --tasks nmnist --models s7,eventssm,lru,cnn-s5,bet --out $(SPEED)/models-events.json
 	$(BIN)/s7 bench stream --tasks dvs-gesture,walker2d,nmnist --runs 4 --out $(SPEED)/stream.json
 	$(BIN)/s7 bench page $(PAGES:%=$(SPEED)/%.json) --out docs/speed.md
 

@@ -23,8 +23,8 @@ _ABLATION_OF_GAPS = f"--seeds 5 --only '{_PARTS},dt ignored'"
 
 # Each comparison has the models of the paper's table for its task, and the model that was closest to S7 in a minute.
 LONG_STUDIES = (
-    StudyEntry("walker2d-long", f"compare walker2d {_TEN} --set data.copies=1 --models {_S7},transformer,{_ODE_LSTM}"),
-    StudyEntry("pendulum-long", f"compare pendulum {_TEN} --set data.copies=1 --models {_S7},s5,rkn,rkn-dt,cru,gru-d"),
+    StudyEntry("walker2d-long", f"compare walker2d {_TEN} --models {_S7},transformer,{_ODE_LSTM}"),
+    StudyEntry("pendulum-long", f"compare pendulum {_TEN} --models {_S7},s5,rkn,rkn-dt,cru,gru-d"),
     # The learning rates of these small models are higher.
     StudyEntry(
         "fitzhugh-nagumo-long",
@@ -51,11 +51,11 @@ LONG_STUDIES = (
     # A fifth of the frames instead of half of them: gaps of up to dozens of frames.
     StudyEntry(
         "pendulum-sparse-long",
-        f"compare pendulum {_TEN} --set data.frames=20 --set data.copies=1 --models {_S7},s5,cru,gru-d",
+        f"compare pendulum {_TEN} --set data.frames=20 --models {_S7},s5,cru,gru-d",
     ),
     # Equal time and equal steps.
-    StudyEntry("ablation-walker2d-time", f"ablate walker2d --minutes 1 {_ABLATION_OF_GAPS} --set data.copies=1"),
-    StudyEntry("ablation-walker2d-steps", f"ablate walker2d --steps 2000 {_ABLATION_OF_GAPS} --set data.copies=1"),
+    StudyEntry("ablation-walker2d-time", f"ablate walker2d --minutes 1 {_ABLATION_OF_GAPS}"),
+    StudyEntry("ablation-walker2d-steps", f"ablate walker2d --steps 2000 {_ABLATION_OF_GAPS}"),
     StudyEntry("ablation-nmnist-time", f"ablate nmnist --minutes 1 {_ABLATION_OF_GAPS}"),
     StudyEntry("ablation-nmnist-steps", f"ablate nmnist --steps 2000 {_ABLATION_OF_GAPS}"),
     StudyEntry("ablation-text-time", f"ablate text --minutes 2 {_ABLATION}"),

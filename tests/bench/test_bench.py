@@ -311,6 +311,23 @@ def test_the_page_is_made_of_files(layer_rows, tmp_path):
     assert {path: path.read_bytes() for path in written} == before
 
 
+def test_the_page_has_a_row_for_each_model(tmp_path):
+    pytest.importorskip("matplotlib")
+    about = {"benchmark": "models", "task": "pendulum"}
+    case = about | {"batch": 32, "length": 50, "step_mflop": 9.5, "step_of_sgemm": 0.2, "slowness": 1.0}
+    rows = [
+        case | {"implementation": "cru", "parameters": 1234, "step_ms": 500.0, "step_relative": 1.0},
+        case | {"implementation": "s7", "parameters": 5678, "step_ms": 10.0, "step_relative": 0.02},
+        about | {"implementation": "bet", "skipped": "reads tokens"},
+    ]
+    page = tmp_path / "speed.md"
+    assert write([saved(tmp_path / "models.json", rows)], page, "s7 bench page") == [page]
+    text = page.read_text()
+    assert "pendulum, batches of 32 sequences of 50 events:" in text
+    assert text.index("| s7 | 5,678 | 10 | 0.02 | 9.5 | 0.2 | 1 |") < text.index("| cru | 1,234 | 500 | 1 |")
+    assert "- bet on pendulum: reads tokens" in text
+
+
 @pytest.mark.parametrize(
     "text",
     [

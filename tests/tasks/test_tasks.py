@@ -361,7 +361,7 @@ def write_rollouts(place, lengths=LENGTHS, **changes):
     return path
 
 
-def plain_windows(rollouts, rng):
+def plain_windows(rollouts, rng, length=64):
     """The recipe of ODE-LSTM, step by step."""
     states, gaps, following = [], [], []
     for rollout in rollouts:
@@ -370,8 +370,8 @@ def plain_windows(rollouts, rng):
             if rng.random_sample() <= 0.9:
                 kept.append((rollout[step], step - last, rollout[step + 1]))
                 last = step
-        for start in range(0, len(kept) - 64, 16):
-            state, gap, after = zip(*kept[start : start + 64], strict=True)
+        for start in range(0, len(kept) - length, length // 4):
+            state, gap, after = zip(*kept[start : start + length], strict=True)
             states.append(state)
             gaps.append(gap)
             following.append(after)
@@ -411,11 +411,18 @@ def test_rollouts_are_split_into_75_10_and_15_percent():
     assert [len(part) for part in walker2d.split(list(range(20)))] == [15, 2, 3]
 
 
-def test_windows_are_those_of_a_plain_loop():
+@pytest.mark.parametrize("length", [64, 30])
+def test_windows_are_those_of_a_plain_loop(length):
     some = [q.astype(np.float32) for q in rollouts([150, 90, 40])]
-    found = walker2d.windows(some, np.random.RandomState(3))
-    for mine, expected in zip(found, plain_windows(some, np.random.RandomState(3)), strict=True):
+    found = walker2d.windows(some, np.random.RandomState(3), length)
+    for mine, expected in zip(found, plain_windows(some, np.random.RandomState(3), length), strict=True):
         np.testing.assert_array_equal(mine, expected)
+
+
+def test_walker_windows_that_are_too_long_are_refused(tmp_path, cache):
+    write_rollouts(tmp_path)
+    with pytest.raises(ValueError, match=r"rollouts.npz: 0 rollouts of 1000 steps, at least 10 needed"):
+        Walker2d(window=500).load(DataFolder(tmp_path), "strict", silent)
 
 
 def test_the_walker_task_predicts_the_change_with_a_tenth_missing(tmp_path, cache):

@@ -34,7 +34,7 @@ def rows(
     runs: int = 10,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """Yield a row per model.
+    """Yield a row per model. Times are also relative to that of the first model that can be trained on the task.
 
     Args:
         task: A task with this preset.
@@ -46,6 +46,7 @@ def rows(
     """
     say("measuring matrix multiplication")
     sgemm = sgemm_rate(clock=time.process_time)
+    first = None
     for model in models:
         try:
             case = train_case(task, preset, length, model)
@@ -53,7 +54,9 @@ def rows(
             yield {"benchmark": "models", "task": task, "implementation": model, "skipped": str(error)}
             continue
         say(f"{task}, compiling {model}")
-        yield _row(case, model, sgemm, runs)
+        row = _row(case, model, sgemm, runs)
+        first = first or row["step_ms"]
+        yield row | {"step_relative": row["step_ms"] / first}
 
 
 def _row(case: TrainCase, name: str, sgemm: float, runs: int) -> Row:

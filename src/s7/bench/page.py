@@ -50,7 +50,7 @@ includes tracing. Memory is what the compiled program plans for its arguments, r
     "models": """\
 A complete training step of other models with the preset `ours` of the task, on random data of the same kind, in
 processor time on one thread. Operations are those of the traced step, including activations, norms and the optimizer: a
-multiply-add is two, everything else one per number. The last table divides the time of a step by the time that its
+multiply-add is two, everything else one per number. The last column divides the time of a step by the time that its
 arithmetic would take at a fifth of the speed of sgemm.""",
     "files": """\
 Files of simulated events, read on one core. `blocks` decodes a file piece by piece without keeping the events, `whole`
@@ -108,6 +108,9 @@ def write(files: Sequence[Path], out: Path, command: str) -> list[Path]:
         if record.name == "block":
             for sentence in _limits(record.rows):
                 document.paragraph(sentence)
+        if record.name == "models":
+            add_models(document, benchmark, record.rows)
+            continue
         for measure in benchmark.measures:
             if measure.paged and any(row.get(measure.field) is not None for row in record.rows):
                 document.heading(measure.name, 3)
@@ -127,6 +130,25 @@ def add_table(document: Document, benchmark: Benchmark, measure: Measure, rows: 
         cells.setdefault(benchmark.key(row), {})[row["implementation"]] = text
     lines = [[*case, *(found.get(name, "–") for name in names)] for case, found in cells.items()]
     document.table([*titles, *names], lines, align="<" * len(titles) + ">")
+
+
+def add_models(document: Document, benchmark: Benchmark, rows: Sequence[Row]) -> None:
+    """Add a table for each case, with a row for each model, fastest first, and a column for each measure."""
+    measured = sorted((row for row in rows if "skipped" not in row), key=lambda row: row["step_ms"])
+    fields = [measure.field for measure in benchmark.measures]
+    for case in dict.fromkeys(benchmark.key(row) for row in rows if "skipped" not in row):
+        task, batch, length = case
+        document.paragraph(f"{task}, batches of {batch} sequences of {length} events:")
+        lines = [
+            [row["implementation"], *(number(row[name], 3) for name in ("parameters", *fields))]
+            for row in measured
+            if benchmark.key(row) == case
+        ]
+        heads = ["model", "parameters", *(measure.name for measure in benchmark.measures)]
+        document.table(heads, lines, align="<>")
+    skipped = [f"{row['implementation']} on {row['task']}: {row['skipped']}" for row in rows if "skipped" in row]
+    if skipped:
+        document.list(skipped)
 
 
 def _limits(rows: Sequence[Row]) -> Iterator[str]:

@@ -25,7 +25,6 @@ from s7.tasks.task import Problem, Task
 MADE = "walker2d/rollouts.npz"
 FILES = ("walker2d/walker.zip", "walker2d/walker2d_rollouts_f32.npz", MADE)
 HOW = "s7 data fetch walker2d, or make others: s7 data make walker2d"
-WINDOW, HOP = 64, 16
 _JOINTS = tuple(f"{side} {joint}" for side in ("right", "left") for joint in ("hip", "knee", "ankle"))
 # Height and pitch of the torso and six joint angles, then the forward speed and the velocities of the others.
 COLUMNS = (
@@ -44,6 +43,8 @@ class Walker2d(Task):
     Args:
         copies: The number of copies of each training rollout, each with other missing steps; the first is as published.
         elapsed: Whether the gap is also an input. The model always receives it as dt.
+        window: The number of remaining steps of a sequence. Sequences overlap by three quarters. Published results use
+            64 steps.
     """
 
     name: ClassVar[str] = "walker2d"
@@ -66,10 +67,13 @@ class Walker2d(Task):
     }
     copies: int = 1
     elapsed: bool = True
+    window: int = 64
 
     def __post_init__(self):
         if self.copies < 1:
             raise ValueError(f"copies={self.copies} must be at least 1")
+        if self.window < 4:
+            raise ValueError(f"window={self.window} must be at least 4")
 
     def missing(self, folder):
         return None if folder.find(*FILES) else folder.absence(*FILES, how=HOW)
@@ -77,21 +81,19 @@ class Walker2d(Task):
     def load(self, folder, protocol, say):
         path = folder.require(*FILES, how=HOW)
         rollouts = read_rollouts(path)
-        short = [n for n, rollout in enumerate(rollouts) if len(rollout) < 2 * WINDOW]
-        if len(rollouts) - len(short) < FEWEST:
-            raise ValueError(
-                f"{path}: {len(rollouts) - len(short)} rollouts of {2 * WINDOW} steps, at least {FEWEST} needed"
-            )
+        long = sum(len(rollout) >= 2 * self.window for rollout in rollouts)
+        if long < FEWEST:
+            raise ValueError(f"{path}: {long} rollouts of {2 * self.window} steps, at least {FEWEST} needed")
         train, valid, test = split(rollouts)
         # One generator for all three splits, in this order, as in the published code.
         rng = np.random.RandomState(891374)
         more = np.random.RandomState(1)
         parts = {
-            "train": windows(train, rng),
-            "valid": windows(valid, rng),
-            "test": windows(test, rng),
+            "train": windows(train, rng, self.window),
+            "valid": windows(valid, rng, self.window),
+            "test": windows(test, rng, self.window),
         }
-        copies = [parts["train"], *(windows(train, more) for _ in range(self.copies - 1))]
+        copies = [parts["train"], *(windows(train, more, self.window) for _ in range(self.copies - 1))]
         parts["train"] = [np.concatenate(q) for q in zip(*copies, strict=True)]
         if protocol == "paper":
             parts["valid"] = parts["test"]
@@ -154,13 +156,15 @@ def split(rollouts: list) -> tuple[list, list, list]:
     return train, valid, test
 
 
-def windows(rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState) -> list[np.ndarray]:
-    """States, gaps and next states in windows of 64 remaining steps, every 16 steps."""
+def windows(
+    rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState, length: int = 64
+) -> list[np.ndarray]:
+    """States, gaps and next states in windows of `length` remaining steps, at every fourth part of a window."""
     cut: list[tuple[np.ndarray, ...]] = []
     for rollout in rollouts:
         kept = np.flatnonzero(rng.random_sample(len(rollout) - 1) <= KEPT)
         gaps = np.diff(kept, prepend=-1).astype(np.float32)
-        starts = np.arange(0, len(kept) - WINDOW, HOP)
-        places: Int[np.ndarray, "W 64"] = starts[:, None] + np.arange(WINDOW)
+        starts = np.arange(0, len(kept) - length, length // 4)
+        places: Int[np.ndarray, "W L"] = starts[:, None] + np.arange(length)
         cut.append((rollout[kept][places], gaps[places], rollout[kept + 1][places]))
     return [np.concatenate(q) for q in zip(*cut, strict=True)]
