@@ -85,6 +85,16 @@ def test_searches_are_read_from_the_command_line():
     assert Search.parse("model.dropout=0,0.1", 0.25).setting == "model.dropout"
 
 
+@pytest.mark.parametrize(("setting", "value"), [("model.width=8,16", 8), ("train.learning_rate=1,0.5", 1.0)])
+def test_whole_numbers_suit_settings_of_both_kinds(setting, value, study):
+    search = Search.parse(setting, 0.25)
+    section, _, name = search.setting.partition(".")
+    assert value in search.values
+    inner = search.study(study)
+    inner.check()
+    assert any(variant.settings[section][name] == value for variant in inner.variants)
+
+
 @pytest.mark.parametrize(
     ("text", "share", "message"),
     [

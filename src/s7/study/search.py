@@ -42,7 +42,7 @@ class Search:
         """Read "learning_rate=1e-3,3e-3". A name without a section is one of `train`."""
         name, equals, values = text.partition("=")
         try:
-            numbers = tuple(sorted(float(value) for value in values.split(",")))
+            numbers = tuple(sorted(_number(value) for value in values.split(",")))
         except ValueError:
             numbers = ()
         if not (name and equals and numbers):
@@ -101,6 +101,14 @@ class Searched:
         """Whether the chosen value is the smallest or the largest, so that one outside the range may be better."""
         values = [float(value) for value in self.tried]
         return self.chosen in (min(values), max(values))
+
+
+def _number(text: str) -> float:
+    """A number, whole if it is written so: settings such as the width do not accept 16.0."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def outcomes(search: Search, study: Study) -> dict[str, Searched]:
