@@ -50,6 +50,14 @@ STUDIES = (
         f"compare walker2d --minutes 1 {WALKER} --models "
         "s7,s5,lru,mamba,lstm,augmented-lstm,gru-d,ct-lstm,ode-lstm,cfc,ct-rnn,transformer",
     ),
+    # Whether the transformer does well because windows of 64 steps are short.
+    *(
+        StudyEntry(
+            f"walker2d-windows-of-{window}",
+            f"compare walker2d --minutes 2 --no-test --models s7,transformer --set data.window={window}",
+        )
+        for window in (64, 256)
+    ),
     StudyEntry(
         "fitzhugh-nagumo",
         "compare fitzhugh-nagumo --minutes 0.5 --models "
@@ -225,20 +233,22 @@ def _of_all(values: Iterable[float | None]) -> str:
 
 
 def _add_comparison(document: Document, summary: Summary) -> None:
-    metric = summary.metric
-    heads = ["model", f"test {metric_name(metric)}", "seeds", *([summary.versus] if summary.versus else [])]
-    heads += ["validation", "parameters", "epochs", "minutes", "steps/s", "peak memory, MB"]
+    metric, has_test = summary.metric, summary.split == "test"
+    heads = ["model", f"{summary.split} {metric_name(metric)}", "seeds", *([summary.versus] if summary.versus else [])]
+    heads += ["validation"] if has_test else []
+    heads += ["parameters", "epochs", "minutes", "steps/s", "peak memory, MB"]
     heads += [summary.searched] if summary.searched else []
     rows = []
     for score in summary.ranked():
-        if score.test:
+        if score.values:
             name = f"{score.name} (ignores gaps)" if score.gaps == "not used" else score.name
-            test, valid = metric_mean_std(metric, score.test), metric_mean_std(metric, score.valid)
+            compared = [summary.compared(score).words] if summary.versus else []
+            valid = [metric_mean_std(metric, score.valid)] if has_test else []
             costs = [number(cost, 3) for cost in (score.epochs, score.minutes, score.steps_per_second)]
             sizes = [number(score.parameters), *costs, number(score.peak_memory_mb)]
             chosen = [chosen_text(score)] if summary.searched else []
-            compared = [summary.compared(score).words] if summary.versus else []
-            rows.append([name, test, str(len(score.test)), *compared, valid, *sizes, *chosen])
+            value = metric_mean_std(metric, score.values)
+            rows.append([name, value, str(len(score.values)), *compared, *valid, *sizes, *chosen])
     for name, values in summary.baselines.items():
         rows.append([f"*{name}*", metric_value(metric, values.get(metric)), *[""] * (len(heads) - 2)])
     document.table(heads, rows)
