@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from s7.data.folder import DataFolder
 from s7.data.uea import READERS, read_arff, read_ts
 from s7.encoders import LinearEncoder
+from s7.job import Job
 from s7.tasks.eigenworms import FILES, EigenWorms, Parts, published, shuffled, stratified
 
 CLASSES = ("wild", "goa-1", "unc-1")
@@ -281,3 +282,14 @@ def test_invalid_settings_and_a_missing_archive_are_reported(place):
     assert EigenWorms().missing(DataFolder(place)) is None
     with pytest.raises(ValueError, match=r"split=2: the paper's protocol has one split only, 0"):
         load(place, "paper", split=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [("nrde", {"depth": 2, "window": 3}), ("nrde", {"depth": 3, "window": 3}), ("bilstm-conv", {"kernel": 2})],
+)
+def test_models_of_long_series_train_on_the_official_files(model, layer, place, tmp_path):
+    write(place, worms(30), worms(12, seed=1))
+    settings = {"model": {"width": 4, "layer": layer}, "train": {"epochs": 1, "batch_size": 8}}
+    trained = Job("eigenworms", model=model, settings=settings).run(tmp_path / "run", DataFolder(place), say=str)
+    assert np.isfinite(trained.result["test"]["loss"])
