@@ -8,8 +8,9 @@
     python -m benchmarks.studies --run tuned             compares the presets with settings that s7 tune found
     python -m benchmarks.results                          writes the page from the results in docs/results
 
-Repeat the command to resume an interrupted study. Its results are stored in docs/results, so that the page can be
-written without training.
+A group, such as long, runs the studies and the models that have no stored results yet; a study that is named is run
+again. Repeat the command to resume an interrupted study, after Ctrl-C also in another checkout (see unfinished.py). Its
+results are stored in docs/results, so that the page can be written without training.
 """
 
 import argparse
@@ -25,9 +26,10 @@ from matplotlib.figure import Figure
 from benchmarks.gap_studies import GAP_STUDIES, VARIANTS
 from benchmarks.long_studies import LONG_STUDIES
 from benchmarks.selectivity_studies import SELECTIVITY_STUDIES
-from benchmarks.stored import FIGURES, ROOT, records, spread, store
+from benchmarks.stored import FIGURES, RESULTS, ROOT, records, spread, store
 from benchmarks.study_entry import StudyEntry
 from benchmarks.tuned import TUNED_STUDIES
+from benchmarks.unfinished import pack, unpack
 from s7 import interrupts
 from s7.publishing import plots
 from s7.publishing.markdown import Document
@@ -38,6 +40,7 @@ from s7.study import Summary
 from s7.study.summary import Score, chosen_text, comparison_text, search_notes
 
 RUNS = ROOT / "runs" / "studies"
+UNFINISHED = RESULTS / "unfinished.tar.xz"
 # The model of a comparison, or the variant of an ablation, that figures emphasize.
 FIRST = ("s7", "as set")
 
@@ -85,7 +88,9 @@ def run(entry: StudyEntry, jobs: int, data: Path | None, models: str | None = No
     out = RUNS / (entry.name if models is None else f"{entry.name}-{models.replace(',', '-')}")
     words = [*shlex.split(entry.command), "--jobs", str(jobs), "--out", str(out)]
     words += [] if models is None else ["--models", models]  # the last one counts
+    unpack(RUNS, UNFINISHED)
     status = main([*words, *(["--data", str(data)] if data else [])])
+    pack(RUNS, UNFINISHED)
     if status == interrupts.STATUS:
         raise KeyboardInterrupt
     if status > 1:  # status 1: a trial failed, which the page reports
@@ -119,9 +124,8 @@ def add_section(document: Document, entry: StudyEntry) -> None:
     if any(record.history for record in runs):
         path = plots.save(FIGURES / f"study-{entry.name}.svg", curves, runs, summary.metric, summary.better)
         document.figure(f"Validation {metric_name(summary.metric)} over processor time, {entry.name}", path)
-    missing = [model for model in entry.models if model not in {score.name for score in summary.scores}]
-    if missing:
-        document.paragraph(f"Not run yet: {', '.join(missing)}.")
+    if entry.missing:
+        document.paragraph(f"Not run yet: {', '.join(entry.missing)}.")
     notes = [f"{score.name}: {failure}" for score in summary.scores for failure in score.failures]
     notes += [note for score in summary.scores for note in search_notes(score)]
     if notes:
@@ -284,11 +288,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="parallel runs, which share the cores equally (default 1)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: $S7_DATA, else ~/.cache/s7)")
     options = parser.parse_args()
-    chosen = [entry for name in options.run for entry in groups.get(name) or (entries[name],)]
+    chosen: dict[StudyEntry, str | None] = {}
+    for name in options.run:
+        chosen |= {entry: ",".join(entry.missing) or None for entry in groups.get(name, ()) if not entry.is_done}
+        chosen |= {entries[name]: None} if name in entries else {}
     failures = []
-    for entry in chosen:
+    for entry, missing in chosen.items():
         try:
-            run(entry, options.jobs, options.data, options.models)
+            run(entry, options.jobs, options.data, options.models or missing)
         except SystemExit as error:  # its data are missing, for example; the others can be run all the same
             failures.append(str(error))
         except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """A study of docs/results.md."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import NamedTuple
@@ -28,3 +29,16 @@ class StudyEntry(NamedTuple):
         """The models that it compares; none for an ablation."""
         words = shlex.split(self.command)
         return words[words.index("--models") + 1].split(",") if "--models" in words else []
+
+    @property
+    def missing(self) -> list[str]:
+        """The models without stored results, if there are results of others."""
+        if not self.summary.exists():
+            return []
+        stored = {score["name"] for score in json.loads(self.summary.read_text(encoding="utf-8"))["scores"]}
+        return [model for model in self.models if model not in stored]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the results of the whole study are stored."""
+        return self.summary.exists() and not self.missing

@@ -116,8 +116,8 @@ PENDULUM = Table(
         Line("S7", "s7", ("2.91 (357×)",)),
     ),
     notes=(
-        "In parentheses: the published speed relative to CRU, on the authors' machines. docs/speed.md compares the time "
-        "of a training step of these models on one core of a CPU.",
+        "In parentheses: the published speed relative to CRU, on the authors' machines. docs/speed.md compares the "
+        "time of a training step of these models on one core of a CPU.",
         "The paper gives no settings for this task, and each publication simulates its own data. Both protocols use "
         "the same split.",
     ),
