@@ -191,8 +191,8 @@ speed: setup
 	$(BIN)/s7 bench scan --shapes 8x4096x16,1x131072x16,64x4096x64 --runs 4 --out $(SPEED)/scan.json
 	$(BIN)/s7 bench train --tasks dvs-gesture,image --runs 6 --out $(SPEED)/train.json
 	$(BIN)/s7 bench train --preset ours --tasks $(OURS) --runs 12 --out $(SPEED)/train-ours.json
-	S7_THREADS=1 $(BIN)/s7 bench train --tasks pendulum,walker2d --models $(MODELS) --out $(SPEED)/models.json
-	S7_THREADS=1 $(BIN)/s7 bench train --tasks nmnist --models s7,eventssm,lru,cnn-s5,bet --out $(SPEED)/models-events.json
+	taskset -c 0 $(BIN)/s7 bench train --tasks pendulum,walker2d --models $(MODELS) --out $(SPEED)/models.json
+	taskset -c 0 $(BIN)/s7 bench train --tasks nmnist --models s7,eventssm,lru,cnn-s5,bet --out $(SPEED)/models-events.json
 	$(BIN)/s7 bench stream --tasks dvs-gesture,walker2d,nmnist --runs 4 --out $(SPEED)/stream.json
 	$(BIN)/s7 bench page $(PAGES:%=$(SPEED)/%.json) --out docs/speed.md
 
