@@ -325,6 +325,7 @@ def test_the_page_has_a_row_for_each_model(tmp_path):
     text = page.read_text()
     assert "pendulum, batches of 32 sequences of 50 events:" in text
     assert text.index("| s7 | 5,678 | 10 | 0.02 | 9.5 | 0.2 | 1 |") < text.index("| cru | 1,234 | 500 | 1 |")
+    assert "| Time relative to cru |" in text
     assert "- bet on pendulum: reads tokens" in text
 
 

@@ -49,9 +49,9 @@ multiply-add per weight of each matrix, wherever it is applied, three times for 
 includes tracing. Memory is what the compiled program plans for its arguments, results and temporary arrays.""",
     "models": """\
 A complete training step of other models with the preset `ours` of the task, on random data of the same kind, in
-processor time on one thread. Operations are those of the traced step, including activations, norms and the optimizer: a
-multiply-add is two, everything else one per number. The last column divides the time of a step by the time that its
-arithmetic would take at a fifth of the speed of sgemm.""",
+processor time. `taskset -c 0` before the command limits it to one core, as here. Operations are those of the traced
+step, including activations, norms and the optimizer: a multiply-add is two, everything else one per number. The last
+column divides the time of a step by the time that its arithmetic would take at a fifth of the speed of sgemm.""",
     "files": """\
 Files of simulated events, read on one core. `blocks` decodes a file piece by piece without keeping the events, `whole`
 returns all events at once, and `copy` reads the file into memory without decoding it. Times are those of the processor.
@@ -138,13 +138,15 @@ def add_models(document: Document, benchmark: Benchmark, rows: Sequence[Row]) ->
     fields = [measure.field for measure in benchmark.measures]
     for case in dict.fromkeys(benchmark.key(row) for row in rows if "skipped" not in row):
         task, batch, length = case
+        first = next(row["implementation"] for row in rows if benchmark.key(row) == case)
         document.paragraph(f"{task}, batches of {batch} sequences of {length} events:")
         lines = [
             [row["implementation"], *(number(row[name], 3) for name in ("parameters", *fields))]
             for row in measured
             if benchmark.key(row) == case
         ]
-        heads = ["model", "parameters", *(measure.name for measure in benchmark.measures)]
+        names = [measure.name.replace("the first model", first) for measure in benchmark.measures]
+        heads = ["model", "parameters", *names]
         document.table(heads, lines, align="<>")
     skipped = [f"{row['implementation']} on {row['task']}: {row['skipped']}" for row in rows if "skipped" in row]
     if skipped:
