@@ -70,7 +70,6 @@ STUDIES = (
         "pendulum",
         "compare pendulum --minutes 1 --set data.copies=4 --set train.learning_rate=1.2e-2 --models s7,s5,lstm,gru-d",
     ),
-    StudyEntry("pendulum-longer", "compare pendulum --minutes 5 --seeds 1 --models s7,gru-d"),
     StudyEntry("nmnist", "compare nmnist --minutes 1 --models s7,eventssm,lru,mamba,lstm"),
     StudyEntry(
         "spoken-digits",
