@@ -1,3 +1,3 @@
 """The version, where it can be read without importing JAX."""
 
-__version__ = "0.17.0"
+__version__ = "0.18.0"
