@@ -157,11 +157,11 @@ def curves(runs: Sequence[RunRecord], metric: str, better: str) -> Figure:
 
 
 def _best_so_far(runs: Sequence[RunRecord], metric: str, better: str) -> tuple[np.ndarray, np.ndarray]:
-    """(minutes, mean over runs of the best value until then), where all runs have one."""
+    """(minutes, mean over runs of the best value until then), from when all runs have one to the end of the longest."""
     best = np.maximum if better == "max" else np.minimum
     times = [np.array([epoch.cpu_seconds or epoch.seconds for epoch in run.history]) / 60 for run in runs]
     values = [best.accumulate([epoch.valid[metric] for epoch in run.history]) for run in runs]
-    minutes = np.linspace(max(one[0] for one in times), min(one[-1] for one in times), 200)
+    minutes = np.linspace(max(one[0] for one in times), max(one[-1] for one in times), 200)
     at = [np.searchsorted(one, minutes, side="right") - 1 for one in times]
     return minutes, np.mean([value[place] for value, place in zip(values, at, strict=True)], axis=0)
 
