@@ -182,7 +182,7 @@ bench-serve: setup
 SPEED := docs/speed
 OURS := image,text,listops,pathfinder,nmnist,spoken-digits,dvs-gesture,walker2d
 PAGES := shapes layer block scan train train-ours models models-events stream
-# S7, and the baselines that are written from the equations of their own papers.
+# The models whose training steps are compared; models of events are compared on nmnist.
 MODELS := s7,s7-full,s5,s4,mamba2,mega,stablessm,linoss,rkn,rkn-dt,cru,nrde,bilstm-conv,lsn,sgn
 speed: setup
 	$(BIN)/s7 bench layer --quick --memory --runs 20 --out $(SPEED)/shapes.json

@@ -421,7 +421,7 @@ def test_windows_are_those_of_a_plain_loop(length):
 
 def test_walker_windows_that_are_too_long_are_refused(tmp_path, cache):
     write_rollouts(tmp_path)
-    with pytest.raises(ValueError, match=r"rollouts.npz: 0 rollouts of 1000 steps, at least 10 needed"):
+    with pytest.raises(ValueError, match=r"window of 500 steps needs 10 rollouts of at least 1000 steps, 0 found; use"):
         Walker2d(window=500).load(DataFolder(tmp_path), "strict", silent)
 
 

@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--models",
         type=names,
         metavar="A,B",
-        help="compare these models with their arithmetic, in processor time, on each of --tasks (default: walker2d)",
+        help="compare these models with the first and with their arithmetic, in processor time, on each of --tasks "
+        "(default: walker2d)",
     )
     parsers["train"].add_argument(
         "--preset",

@@ -83,7 +83,8 @@ class Walker2d(Task):
         rollouts = read_rollouts(path)
         long = sum(len(rollout) >= 2 * self.window for rollout in rollouts)
         if long < FEWEST:
-            raise ValueError(f"{path}: {long} rollouts of {2 * self.window} steps, at least {FEWEST} needed")
+            needed = f"a window of {self.window} steps needs {FEWEST} rollouts of at least {2 * self.window} steps"
+            raise ValueError(f"{path}: {needed}, {long} found; use a shorter window or more rollouts")
         train, valid, test = split(rollouts)
         # One generator for all three splits, in this order, as in the published code.
         rng = np.random.RandomState(891374)
@@ -156,10 +157,8 @@ def split(rollouts: list) -> tuple[list, list, list]:
     return train, valid, test
 
 
-def windows(
-    rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState, length: int = 64
-) -> list[np.ndarray]:
-    """States, gaps and next states in windows of `length` remaining steps, at every fourth part of a window."""
+def windows(rollouts: list[Float[np.ndarray, "_ 17"]], rng: np.random.RandomState, length: int) -> list[np.ndarray]:
+    """States, gaps and next states in windows of `length` remaining steps, a quarter of a window apart."""
     cut: list[tuple[np.ndarray, ...]] = []
     for rollout in rollouts:
         kept = np.flatnonzero(rng.random_sample(len(rollout) - 1) <= KEPT)
